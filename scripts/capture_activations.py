@@ -37,8 +37,8 @@ MAX_BYTES = 1 << 20
 TOKENS = 256
 #: ... of which these positions are kept: the first, where massive activations sit, to the last.
 KEEP = (0, 85, 170, 255)
-#: An early, a middle and a late layer of 30. The FFN of layer 11 writes the massive activation
-#: of the first token, that of layer 28 takes it away again.
+#: An early, a middle and a late layer of 30. The FFN of layer 11 adds the massive activation of
+#: the first token, that of layer 28 adds one of the other sign (docs/activations.md).
 LAYERS = (2, 11, 28)
 TOPIC = "objects"
 
@@ -117,6 +117,12 @@ def _write(path: Path, content: bytes):
     part = path.with_name(path.name + ".part")
     part.write_bytes(content)
     os.replace(part, path)
+
+
+def _json(record: dict) -> bytes:
+    """JSON with one top-level key a line: short to read, and a change shows as its line."""
+    lines = ",\n".join(f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in record.items())
+    return f"{{\n{lines}\n}}\n".encode()
 
 
 def _provenance(
@@ -201,7 +207,7 @@ def _make(arguments: argparse.Namespace, console: Console) -> int:
         raise ValueError(f"layers: must fit {MAX_BYTES} bytes, not {len(npz)} for {layers}")
     record = _provenance(arguments, text, tokens, layers, partials, npz)
     _write(arguments.out, npz)
-    _write(arguments.out.with_suffix(".json"), (json.dumps(record) + "\n").encode())
+    _write(arguments.out.with_suffix(".json"), _json(record))
     console.print(_summary(partials, record["places"]))
     elements = partials[0].size
     shown = os.path.relpath(arguments.out)

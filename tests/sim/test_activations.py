@@ -1,6 +1,7 @@
 """The committed activations and their loader. Nothing here needs the model."""
 
 import hashlib
+import re
 
 import ml_dtypes
 import numpy as np
@@ -43,7 +44,8 @@ def test_values_are_finite_and_so_are_their_fp16_sums(stored):
 @pytest.mark.parametrize("ranks", range(1, 17))
 def test_ranks_hold_contiguous_parts_as_evenly_as_possible(stored, ranks):
     grouped = activations.partial_sums(ranks, TOTAL)
-    assert grouped.shape == (ranks, TOTAL) and grouped.dtype == np.float32
+    assert grouped.shape == (ranks, TOTAL)
+    assert grouped.dtype == np.float32
     part, sizes = 0, []
     for rank in range(ranks):
         for last in range(part + 1, activations.PARTS + 1):
@@ -61,11 +63,12 @@ def test_ranks_hold_contiguous_parts_as_evenly_as_possible(stored, ranks):
 
 
 @pytest.mark.parametrize(
-    "name, dtype", [("fp16", np.float16), ("bf16", ml_dtypes.bfloat16)], ids=["fp16", "bf16"]
+    ("name", "dtype"), [("fp16", np.float16), ("bf16", ml_dtypes.bfloat16)], ids=["fp16", "bf16"]
 )
 def test_rounds_once_after_adding(stored, name, dtype):
     bits = activations.load(8, TOTAL, name)
-    assert bits.shape == (8, TOTAL) and bits.dtype == np.uint16
+    assert bits.shape == (8, TOTAL)
+    assert bits.dtype == np.uint16
     pairs = stored[0::2] + stored[1::2]
     np.testing.assert_array_equal(bits, pairs.astype(dtype).view(np.uint16))
     rounded_first = (stored[0::2].astype(dtype) + stored[1::2].astype(dtype)).view(np.uint16)
@@ -112,7 +115,7 @@ def test_result_is_a_copy():
 
 
 @pytest.mark.parametrize(
-    "arguments, message",
+    ("arguments", "message"),
     [
         ((0, 8, "fp16"), "ranks: must be 1..16, not 0"),
         ((17, 8, "fp16"), "ranks: must be 1..16, not 17"),
@@ -121,6 +124,5 @@ def test_result_is_a_copy():
     ],
 )
 def test_bad_parameters_are_named(arguments, message):
-    with pytest.raises(ValueError) as error:
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         activations.load(*arguments)
-    assert str(error.value) == message
