@@ -1,0 +1,183 @@
+"""From a top to a loaded library: RTLIL by Amaranth, C++ by Yosys, machine code by the compiler.
+
+Each step's result is kept in a cache folder under the hash of all that it was made from, so a
+second run with the same hardware neither calls Yosys nor the compiler.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from amaranth._toolchain.yosys import _BuiltinYosys
+from amaranth.back import rtlil
+from amaranth.hdl import Fragment
+from amaranth.hdl._ir import PortDirection
+
+from .base import STORAGE_PORTS, EngineError, Harness
+
+__all__ = ["build_library", "cache_folder", "find_compiler", "require_compiler"]
+
+#: Compilers looked for where the environment names none.
+COMPILERS = ("g++", "c++", "clang++")
+#: See docs/engines.md for what was measured.
+FLAGS = ("-std=c++17", "-O1", "-fPIC", "-shared", "-w")
+#: Yosys passes before the C++ is written.
+PASSES = ()
+
+SHIM = Path(__file__).with_name("shim.cc")
+#: The repository's own folder for what can be made again.
+DEFAULT_CACHE = Path(__file__).resolve().parents[2] / "build" / "cache"
+
+
+def cache_folder(cache_dir: str | os.PathLike | None = None) -> Path:
+    """`cache_dir`, else the environment's TIDEGATE_CACHE, else ``build/cache`` of the project."""
+    folder = Path(cache_dir or os.environ.get("TIDEGATE_CACHE") or DEFAULT_CACHE)
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def find_compiler() -> str | None:
+    """Path of the C++ compiler: the environment's CXX alone if set, else the first found."""
+    named = os.environ.get("CXX")
+    for name in [named] if named else COMPILERS:
+        if path := shutil.which(name):
+            return path
+    return None
+
+
+def require_compiler() -> str:
+    if compiler := find_compiler():
+        return compiler
+    wanted = os.environ.get("CXX") or ", ".join(COMPILERS)
+    raise EngineError(
+        f"engine: cxxrtl needs a C++ compiler, and none was found (tried {wanted}); "
+        "install g++ or use pysim"
+    )
+
+
+@functools.cache
+def _compiler_version(compiler: str) -> str:
+    run = subprocess.run([compiler, "--version"], capture_output=True, text=True)
+    return run.stdout
+
+
+def _digest(*parts: str) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(f"{len(part)}:".encode())
+        digest.update(part.encode())
+    return digest.hexdigest()[:32]
+
+
+def _keep(path: Path, write: Callable[[Path], None]) -> Path:
+    """`path`, made by `write` unless it is there; whole or not at all, whoever else makes it."""
+    if not path.exists():
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix="new-") as folder:
+            made = Path(folder) / path.name
+            write(made)
+            os.replace(made, path)
+    return path
+
+
+def _rtlil(harness: Harness) -> str:
+    ports = {"clk": (harness.clk, PortDirection.Input)}
+    for port in harness.ports.values():
+        direction = PortDirection.Input if port.is_input else PortDirection.Output
+        ports[port.name] = (port.signal, direction)
+    fragment = Fragment.get(harness, None)
+    text, _names = rtlil.convert_fragment(fragment, ports, "top", emit_src=False)
+    return text
+
+
+def _script(waves: bool) -> str:
+    return "\n".join([*PASSES, f"write_cxxrtl -O6 -g{4 if waves else 0}"])
+
+
+def _cxx(text: str, script: str) -> str:
+    return _BuiltinYosys.run(["-q", "-"], f"read_rtlil <<rtlil\n{text}\nrtlil\n{script}\n")
+
+
+def _member(name: str) -> str:
+    """The member of the C++ model that a port became."""
+    return "p_" + name.replace("_", "__")
+
+
+def _table(harness: Harness, model: str) -> str:
+    """The C++ that names the model's ports and memories to the shim."""
+    index = {name: i for i, name in enumerate(harness.ports)}
+    ports = " ".join(f"ports.push_back(port_of(top.{_member(name)}));" for name in harness.ports)
+    memories = []
+    for memory in harness.memories.values():
+        members = [f"ports[{index[memory.ports[name].name]}]" for name in STORAGE_PORTS]
+        fields = [*members, str(memory.word_bytes), str(memory.total_bytes), "nullptr"]
+        memories.append(f"memories.push_back(Memory{{{', '.join(fields)}}});")
+    # A model without feedback between its combinational wires is right after one evaluation.
+    single_pass = "bool converged = true;" in model
+    return (
+        f"#define TIDEGATE_PORTS {ports}\n"
+        f"#define TIDEGATE_MEMORIES {' '.join(memories)}\n"
+        f"#define TIDEGATE_SINGLE_PASS {str(single_pass).lower()}\n"
+    )
+
+
+def _compile(compiler: str, flags: list[str], table: str, model: Path, output: Path):
+    table_file = output.with_suffix(".h")
+    table_file.write_text(table)
+    command = [
+        compiler,
+        *flags,
+        f'-DTIDEGATE_MODEL="{model}"',
+        f'-DTIDEGATE_TABLE="{table_file}"',
+        str(SHIM),
+        "-o",
+        str(output),
+    ]
+    run = subprocess.run(command, capture_output=True, text=True)
+    if run.returncode:
+        first = next(iter(run.stderr.splitlines()), "no message")
+        raise EngineError(f"engine: {compiler} failed with {run.returncode}: {first}")
+
+
+def build_library(
+    harness: Harness,
+    *,
+    waves: bool,
+    phases: Callable[[str], None],
+    cache_dir: str | os.PathLike | None,
+) -> Path:
+    """The shared library of `harness`, from the cache or made now.
+
+    Raises
+    ------
+    EngineError
+        There is no C++ compiler, or it failed.
+    """
+    compiler = require_compiler()
+    cache = cache_folder(cache_dir)
+    yosys_version = ".".join(map(str, _BuiltinYosys.version()))
+    include = Path(str(_BuiltinYosys.data_dir())) / "include" / "backends" / "cxxrtl" / "runtime"
+
+    text, script = _rtlil(harness), _script(waves)
+    model = _keep(
+        cache / f"{_digest(text, script, yosys_version)}.cc",
+        lambda path: path.write_text(_cxx(text, script)),
+    )
+    cxx = model.read_text()
+    table = _table(harness, cxx)
+    flags = [*FLAGS, *(["-DTIDEGATE_WAVES"] if waves else []), f"-I{include}"]
+    key = _digest(
+        cxx, table, SHIM.read_text(), _compiler_version(compiler), shlex.join(flags), yosys_version
+    )
+    library = cache / f"{key}.so"
+    if not library.exists():
+        phases("compile")
+        _keep(library, lambda path: _compile(compiler, flags, table, model, path))
+    return library
