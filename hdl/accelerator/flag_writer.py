@@ -1,0 +1,108 @@
+"""Tells every rank that an operation is over: one flag each, in its own memory."""
+
+from amaranth import Cat, Const, Module, Signal, unsigned
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from ..config import SwitchConfig
+from ..interfaces import MessageClass, PacketSource
+from ..stream import Queue
+from .barrier import EPOCH_BITS
+from .instruction_queue import FLAG_BYTES
+from .layouts import FLAG_TAG, Status, operation_slots, slot_bits
+
+__all__ = ["FlagWord", "FlagWriter"]
+
+#: The flag, from bit 0 up; written whole by one packet.
+FlagWord = data.StructLayout(
+    {
+        "epoch": unsigned(32),
+        "code": Status,
+        "rank": unsigned(8),  # that the code speaks of
+        "context": unsigned(8),
+        "reserved": unsigned(8),
+    }
+)
+
+
+class FlagWriter(wiring.Component):
+    """Writes the flags of operations that are over, in order.
+
+    Members
+    -------
+    over, over_slot : an operation's last write is acknowledged; at most one waits a slot
+    slot : the operation at hand; ``flags``, ``epoch``, ``code`` and ``rank`` answer to it (flags
+        one cycle later)
+    o : by port, the flag
+    retire : every port has taken its flag
+    sending : flags are waiting
+
+    Timing
+    ------
+    Two cycles from ``over`` to the flags being offered. The next operation's flags follow once all
+    ports have taken these.
+    """
+
+    def __init__(self, config: SwitchConfig):
+        self._config = config
+        slot = slot_bits(config)
+        super().__init__(
+            {
+                "over": In(1),
+                "over_slot": In(slot),
+                "slot": Out(slot),
+                "flags": In(config.address_bits).array(config.ranks),
+                "epoch": In(EPOCH_BITS),
+                "code": In(Status),
+                "rank": In(4),
+                "o": Out(PacketSource(config)).array(config.ranks),
+                "retire": Out(1),
+                "sending": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        config = self._config
+        m.submodules.waiting = waiting = Queue(
+            unsigned(slot_bits(config)), depth=operation_slots(config)
+        )
+        m.d.comb += [
+            waiting.i.valid.eq(self.over),
+            waiting.i.payload.eq(self.over_slot),
+            self.slot.eq(waiting.o.payload),
+        ]
+        looked_up = Signal()
+        sent = Signal(config.ranks)
+        taken = Signal(config.ranks)
+        all_taken = (sent | taken).all()
+        m.d.comb += [
+            self.sending.eq(waiting.o.valid),
+            self.retire.eq(looked_up & all_taken),
+            waiting.o.ready.eq(self.retire),
+        ]
+        m.d.sync += [
+            looked_up.eq(waiting.o.valid & ~self.retire),
+            sent.eq((sent | taken) & ~self.retire.replicate(config.ranks)),
+        ]
+        word = Signal(FlagWord)
+        m.d.comb += [word.epoch.eq(self.epoch), word.code.eq(self.code), word.rank.eq(self.rank)]
+        copies = Cat(word.as_value() for _ in range(config.flit_bytes // FLAG_BYTES))
+        for port, o in enumerate(self.o):
+            header = o.head.payload.header
+            m.d.comb += [
+                o.head.valid.eq(looked_up & ~sent[port]),
+                o.head.payload.flits.eq(1),
+                header.message_class.eq(MessageClass.WRITE_DATA),
+                header.inc.eq(1),
+                header.source.eq(port),
+                header.destination.eq(port),
+                header.tag.eq(Const(FLAG_TAG, 16) | self.slot),
+                header.address.eq(self.flags[port]),
+                header.length.eq(FLAG_BYTES),
+                # The word stands in every place that its address may name.
+                o.payload.valid.eq(looked_up & ~sent[port]),
+                o.payload.payload.data.eq(copies),
+                taken[port].eq(o.payload.valid & o.payload.ready),
+            ]
+        return m

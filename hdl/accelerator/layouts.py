@@ -1,0 +1,97 @@
+"""What the accelerator's blocks hand to each other, and the codes that an operation ends with."""
+
+from amaranth import unsigned
+from amaranth.lib import data, enum
+
+from ..config import SwitchConfig
+from ..interfaces import Format
+
+__all__ = [
+    "ELEMENT_BYTES",
+    "FLAG_TAG",
+    "LENGTH_BITS",
+    "OperationLayout",
+    "Status",
+    "WaveLayout",
+    "entry_bits",
+    "operation_slots",
+    "packet_bits",
+    "slot_bits",
+]
+
+#: Bytes of an element of every format built today.
+ELEMENT_BYTES = 2
+#: Width of an operation's length in bytes.
+LENGTH_BITS = 40
+#: Set in the tag of a flag's write, so that its acknowledgement is not counted with data.
+FLAG_TAG = 1 << 15
+
+
+class Status(enum.Enum, shape=8):
+    """How an operation, or the attempt to post one, ended."""
+
+    OK = 0x00
+    # Refused when posted: nothing was queued, no memory touched.
+    BAD_FORMAT = 0x01
+    BAD_LENGTH = 0x02
+    UNALIGNED = 0x03
+    OUT_OF_RANGE = 0x04
+    OVERLAP = 0x05
+    QUEUE_FULL = 0x06
+    # Ended early: each wave is old or new.
+    READ_SLVERR = 0x12
+    READ_DECERR = 0x13
+    WRITE_SLVERR = 0x22
+    WRITE_DECERR = 0x23
+
+
+def operation_slots(config: SwitchConfig) -> int:
+    """Operations between posting and flag: those queued, one reading, one or more writing."""
+    return 1 << (config.queue_depth + 1).bit_length()
+
+
+def slot_bits(config: SwitchConfig) -> int:
+    return (operation_slots(config) - 1).bit_length()
+
+
+def entry_bits(config: SwitchConfig) -> int:
+    """Bits of a wave table entry's number (at least one, so that it can be named in a layout)."""
+    return max(1, (config.waves - 1).bit_length())
+
+
+def packet_bits(config: SwitchConfig) -> int:
+    """Low bits of a read tag: the packet's number in its wave."""
+    return (config.packets_per_wave - 1).bit_length()
+
+
+class OperationLayout(data.StructLayout):
+    """An operation on its way from the queue to the wave controller."""
+
+    def __init__(self, config: SwitchConfig):
+        super().__init__(
+            {
+                "slot": unsigned(slot_bits(config)),
+                "format": Format,
+                "length": unsigned(LENGTH_BITS),
+            }
+        )
+
+
+class WaveLayout(data.StructLayout):
+    """A wave that reads, in the order of read-out.
+
+    ``size`` is its bytes; 0 for a wave that only ends its operation. ``first`` and ``last`` are
+    within the operation.
+    """
+
+    def __init__(self, config: SwitchConfig):
+        super().__init__(
+            {
+                "slot": unsigned(slot_bits(config)),
+                "format": Format,
+                "entry": unsigned(entry_bits(config)),
+                "size": unsigned(config.wave_bytes.bit_length()),
+                "first": unsigned(1),
+                "last": unsigned(1),
+            }
+        )

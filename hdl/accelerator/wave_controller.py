@@ -1,0 +1,180 @@
+"""Starts operations and cuts them into waves, never more than there are entries for."""
+
+from amaranth import Cat, Module, Mux, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from ..config import SwitchConfig
+from .layouts import LENGTH_BITS, OperationLayout, WaveLayout, entry_bits, operation_slots
+
+__all__ = ["GENERATION_BITS", "Reservation", "WaveController", "WaveIssue"]
+
+#: Uses of a wave table entry that tags tell apart.
+GENERATION_BITS = 4
+
+
+class Reservation(wiring.Signature):
+    """An entry is taken in every rank's wave table.
+
+    ``absent`` has a bit for each packet of a full wave that this one does not have.
+    """
+
+    def __init__(self, config: SwitchConfig):
+        super().__init__(
+            {
+                "valid": Out(1),
+                "entry": Out(entry_bits(config)),
+                "generation": Out(GENERATION_BITS),
+                "absent": Out(config.packets_per_wave),
+            }
+        )
+
+
+class WaveIssue(wiring.Signature):
+    """A wave to request, the same at every port but for the address."""
+
+    def __init__(self, config: SwitchConfig):
+        super().__init__(
+            {
+                "valid": Out(1),
+                "address": Out(config.address_bits).array(config.ranks),
+                "size": Out(config.wave_bytes.bit_length()),
+                "entry": Out(entry_bits(config)),
+                "generation": Out(GENERATION_BITS),
+            }
+        )
+
+
+class WaveController(wiring.Component):
+    """Takes an operation whose barrier is complete and issues its waves as entries are free.
+
+    Members
+    -------
+    launch, sources : the next operation
+    complete, take : the barrier of the current epoch
+    launched, launched_slot : an operation starts
+    failed : by operation slot: it has an error; no more waves, but one that ends it
+    reserve : the wave tables' entry, taken in the cycle of the issue
+    issue : the request issuers' wave; ``issue_ready`` says that all can take one
+    waves : the wave, for read-out, in order
+    release : read-out is done with the oldest entry
+    reading : entries taken
+    waits_barrier, waits_entry : an operation waits for its barrier, a wave for an entry
+
+    Timing
+    ------
+    A wave a cycle; two cycles from ``complete`` to an operation's first wave, one between
+    operations. An entry released in one cycle is used in the next.
+
+    Stalls
+    ------
+    Waits for the barrier, for an entry, for the issuers' queues (which wait for credits only), for
+    the read-out order (as deep as there are entries). An entry is taken before any request of its
+    wave goes out, so read data always has its place.
+    """
+
+    def __init__(self, config: SwitchConfig):
+        self._config = config
+        super().__init__(
+            {
+                "launch": In(stream.Signature(OperationLayout(config))),
+                "sources": In(config.address_bits).array(config.ranks),
+                "complete": In(1),
+                "take": Out(1),
+                "failed": In(operation_slots(config)),
+                "reserve": Out(Reservation(config)),
+                "issue": Out(WaveIssue(config)),
+                "issue_ready": In(1),
+                "waves": Out(stream.Signature(WaveLayout(config))),
+                "release": In(1),
+                "reading": Out(range(config.waves + 1)),
+                "waits_barrier": Out(1),
+                "waits_entry": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        config = self._config
+        operation = Signal(OperationLayout(config))
+        remaining = Signal(LENGTH_BITS)
+        active = Signal()
+        first = Signal()
+        m.d.comb += [
+            self.take.eq(self.launch.valid & ~active & self.complete),
+            self.launch.ready.eq(~active & self.complete),
+            self.waits_barrier.eq(self.launch.valid & ~active & ~self.complete),
+        ]
+        with m.If(self.take):
+            m.d.sync += [
+                operation.eq(self.launch.payload),
+                remaining.eq(self.launch.payload.length),
+                active.eq(1),
+                first.eq(1),
+            ]
+
+        failed = Signal()
+        m.d.comb += failed.eq(self.failed.bit_select(operation.slot, 1))
+        full_wave = remaining > config.wave_bytes
+        size = Signal(range(config.wave_bytes + 1))
+        empty = Signal()
+        last = Signal()
+        m.d.comb += [
+            size.eq(Mux(failed, 0, Mux(full_wave, config.wave_bytes, remaining))),
+            empty.eq(size == 0),
+            last.eq(failed | ~full_wave),
+        ]
+        entry, generation, has_entry = self._entries(m, active & ~empty)
+        issue = Signal()  # a wave, empty or not
+        m.d.comb += [
+            self.waves.valid.eq(active & (empty | (has_entry & self.issue_ready))),
+            issue.eq(self.waves.valid & self.waves.ready),
+            self.waves.payload.slot.eq(operation.slot),
+            self.waves.payload.format.eq(operation.format),
+            self.waves.payload.entry.eq(entry),
+            self.waves.payload.size.eq(size),
+            self.waves.payload.first.eq(first),
+            self.waves.payload.last.eq(last),
+            self.issue.valid.eq(issue & ~empty),
+            self.issue.size.eq(size),
+            self.issue.entry.eq(entry),
+            self.issue.generation.eq(generation),
+            self.reserve.valid.eq(issue & ~empty),
+            self.reserve.entry.eq(entry),
+            self.reserve.generation.eq(generation),
+            self.reserve.absent.eq(
+                Cat(
+                    size <= packet * config.payload_bytes
+                    for packet in range(config.packets_per_wave)
+                )
+            ),
+        ]
+        with m.If(issue):
+            m.d.sync += [first.eq(0), remaining.eq(remaining - size), active.eq(~last)]
+        self._addresses(m, issue)
+        return m
+
+    def _entries(self, m, wanted):
+        """Entries are a ring, taken and released in order of the waves."""
+        config = self._config
+        entry = Signal(entry_bits(config))
+        generation = Signal(GENERATION_BITS)
+        has_entry = Signal()
+        m.d.comb += [
+            has_entry.eq(self.reading != config.waves),
+            self.waits_entry.eq(wanted & ~has_entry),
+        ]
+        m.d.sync += self.reading.eq(self.reading + self.reserve.valid - self.release)
+        with m.If(self.reserve.valid):
+            wraps = entry == config.waves - 1
+            m.d.sync += [entry.eq(Mux(wraps, 0, entry + 1)), generation.eq(generation + wraps)]
+        return entry, generation, has_entry
+
+    def _addresses(self, m, issue):
+        """Each rank's address of the next wave."""
+        for rank in range(self._config.ranks):
+            address = self.issue.address[rank]
+            with m.If(self.take):
+                m.d.sync += address.eq(self.sources[rank])
+            with m.Elif(issue):
+                m.d.sync += address.eq(address + self._config.wave_bytes)

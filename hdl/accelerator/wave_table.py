@@ -1,0 +1,133 @@
+"""One rank's wave table: where its read data waits for the other ranks'."""
+
+from amaranth import Array, Cat, Module, Mux, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+
+from ..config import SwitchConfig
+from ..interfaces import Beat, Response
+from .layouts import entry_bits, packet_bits
+from .wave_controller import GENERATION_BITS, Reservation
+
+__all__ = ["WaveTable"]
+
+
+class WaveTable(wiring.Component):
+    """Entries of a wave each, filled by tag in any order.
+
+    Members
+    -------
+    reserve : an entry is taken; from now on its packets have a place
+    i : read data, taken at once and always
+    entry : the entry to ask about and to read
+    ready : all its packets are there
+    response : the worst AXI response among its beats (`Response`)
+    read_enable, read_flit : read flit ``read_flit`` of the entry; ``data`` follows one cycle later
+    stray : a packet came that nobody waits for; it was dropped
+
+    Timing
+    ------
+    One flit in and one out each cycle. ``ready`` rises one cycle after the last beat.
+
+    Ordering
+    --------
+    Packets of an entry, and entries, in any order. Each packet has a bit of its own, so a second
+    answer to one request is noticed and dropped, as is one with an old generation. A packet longer
+    than a payload is cut, never written beyond its place.
+    """
+
+    def __init__(self, config: SwitchConfig):
+        self._config = config
+        super().__init__(
+            {
+                "reserve": In(Reservation(config)),
+                "i": In(stream.Signature(Beat(config), always_ready=True)),
+                "entry": In(entry_bits(config)),
+                "ready": Out(1),
+                "response": Out(Response),
+                "read_enable": In(1),
+                "read_flit": In(range(config.wave_flits)),
+                "data": Out(config.flit_bits),
+                "stray": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        config = self._config
+        packets = config.packets_per_wave
+        arrived = Array(
+            Signal(packets, name=f"arrived_{entry}", init=(1 << packets) - 1)
+            for entry in range(config.waves)
+        )
+        generation = Array(
+            Signal(GENERATION_BITS, name=f"generation_{entry}") for entry in range(config.waves)
+        )
+        response = Array(
+            Signal(2, name=f"response_{entry}") for entry in range(config.waves)
+        )
+
+        beat = self.i.payload
+        tag_packet = beat.header.tag[: packet_bits(config)]
+        tag_entry = self._entry(beat.header.tag[packet_bits(config) :])
+        place = Signal(packets)  # one-hot
+        expected = Signal()
+        m.d.comb += [
+            place.eq(1 << tag_packet),
+            expected.eq(
+                (generation[tag_entry] == beat.header.generation)
+                & ~(arrived[tag_entry] & place).any()
+                & (beat.header.tag >> packet_bits(config) < config.waves)
+                & (tag_packet < packets)
+            ),
+        ]
+        taken = self.i.valid & expected
+        self._store(m, beat, taken, tag_entry, tag_packet)
+
+        worst = Mux(beat.empty, beat.header.status, beat.response)
+        m.d.comb += [
+            self.stray.eq(self.i.valid & beat.last & ~expected),
+            self.ready.eq(arrived[self._entry(self.entry)].all()),
+            self.response.eq(response[self._entry(self.entry)]),
+        ]
+        for entry in range(config.waves):
+            here = taken & (tag_entry == entry)
+            with m.If(here & (worst > response[entry])):
+                m.d.sync += response[entry].eq(worst)
+            with m.If(here & beat.last):
+                m.d.sync += arrived[entry].eq(arrived[entry] | place)
+            with m.If(self.reserve.valid & (self._entry(self.reserve.entry) == entry)):
+                m.d.sync += [
+                    arrived[entry].eq(self.reserve.absent),
+                    generation[entry].eq(self.reserve.generation),
+                    response[entry].eq(Response.OKAY),
+                ]
+        return m
+
+    def _entry(self, value):
+        """The bits of `value` that number an entry; none where there is only one."""
+        return value[: (self._config.waves - 1).bit_length()]
+
+    def _store(self, m, beat, taken, tag_entry, tag_packet):
+        config = self._config
+        flit_bits = (config.wave_flits - 1).bit_length()
+        m.submodules.data = memory = Memory(
+            shape=config.flit_bits, depth=config.waves << flit_bits, init=[]
+        )
+        write = memory.write_port()
+        read = memory.read_port()
+        index = Signal(range(config.payload_flits + 1))  # in the packet
+        position = Signal.like(index)
+        m.d.comb += position.eq(Mux(beat.first, 0, index))
+        with m.If(self.i.valid & (position != config.payload_flits)):
+            m.d.sync += index.eq(position + 1)
+        flit = tag_packet * config.payload_flits + position
+        m.d.comb += [
+            write.en.eq(taken & ~beat.empty & (position != config.payload_flits)),
+            write.addr.eq(Cat(flit[:flit_bits], tag_entry)),
+            write.data.eq(beat.data),
+            read.en.eq(self.read_enable),
+            read.addr.eq(Cat(self.read_flit[:flit_bits], self._entry(self.entry))),
+            self.data.eq(read.data),
+        ]

@@ -1,0 +1,442 @@
+"""The one parameter object: every size that is fixed when a switch is built.
+
+Latency, jitter, stalls and skew are run-time registers; the fields named here for them are
+their reset values, so one build serves many different runs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["ConfigError", "PRESETS", "SwitchConfig"]
+
+#: Formats that the datapath knows today, in the order of their codes in an instruction.
+KNOWN_FORMATS = ("fp16", "bf16")
+
+#: Ways to share a link between the accelerator and the core.
+LINK_SHARES = ("flits", "packets")
+
+#: AXI4: a burst may not cross an address that is a multiple of this many bytes.
+AXI_PAGE_BYTES = 4096
+#: AXI4: the longest INCR burst.
+AXI_MAX_BEATS = 256
+#: A header takes this many bits on the wire (see `hdl.interfaces.Header`), rounded to flits.
+HEADER_BYTES = 16
+
+
+class ConfigError(ValueError):
+    """A field breaks a rule. The message names the field, the rule and the value."""
+
+
+def _is_power_of_two(value: int) -> bool:
+    return value > 0 and value & (value - 1) == 0
+
+
+def _next_power_of_two(value: int) -> int:
+    return 1 << max(value - 1, 0).bit_length()
+
+
+def _ceil_div(a: int, b: int) -> int:
+    return -(-a // b)
+
+
+def unknown_name(kind: str, name: str, valid) -> str:
+    """One line for a name that does not exist: the valid ones, and the nearest."""
+    valid = list(valid)
+    near = difflib.get_close_matches(name, valid, n=1, cutoff=0.5)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    return f"{kind}: must be one of {', '.join(valid)}, not {name!r}{hint}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SwitchConfig:
+    """Everything that is fixed when a switch and its emulated ranks are built.
+
+    Parameters
+    ----------
+    ranks
+        Attached accelerators, 2..16; one switch port each.
+    flit_bytes
+        Bytes that a link carries in one cycle: a power of two, 8..64. Also the AXI4 data width.
+    payload_bytes
+        Largest packet payload: a multiple of the flit, at most 4096 bytes and 256 flits.
+    wave_bytes
+        Bytes of one wave, the unit of buffering and regulation: a multiple of ``payload_bytes``
+        and of ``block``, at most 64 KiB.
+    waves
+        Entries of each wave table (the paper's k): a power of two, 1..64. At most this many waves
+        are reading.
+    write_waves
+        Bound on the waves in their write phase: a power of two, 1..128; None is ``2 * waves``.
+    read_request_bytes
+        Bytes that one read request asks for: a multiple of ``payload_bytes`` that divides
+        ``wave_bytes``; None is ``payload_bytes``.
+    block
+        Values that share a scale in quantized operations: a power of two, 2..4096.
+    address_bits
+        Width of a rank's byte address, 12..48.
+    memory_bytes
+        Memory of one rank: a multiple of the flit, at least a wave; an access beyond it is a
+        decode error.
+    contexts
+        Tenants: barrier and instruction queue each. This version builds one.
+    queue_depth
+        Instructions that a context's queue holds, 1..64.
+    formats
+        Number formats that the reducer is built for, of ``fp16`` and ``bf16``.
+    link_latency
+        Cycles from a transmitter's output to the receiver at the link's other end: reset value,
+        2..16384.
+    link_latency_max
+        The longest that the link's delay line is built for: a power of two, at least
+        ``link_latency``; None is the smallest one from 8 on.
+    memory_latency
+        Cycles from a read address taken to its first data beat: reset value, 2..16384.
+    link_share
+        How a port's link is shared by accelerator and core: ``flits`` (round robin weighted by
+        flits) or ``packets`` (plain round robin, the paper's).
+    clock_hz
+        Clock that turns cycles into time in reports; boards also constrain it.
+    """
+
+    ranks: int = 4
+    flit_bytes: int = 16
+    payload_bytes: int = 128
+    wave_bytes: int = 1024
+    waves: int = 8
+    write_waves: int | None = None
+    read_request_bytes: int | None = None
+    block: int = 64
+    address_bits: int = 48
+    memory_bytes: int = 4 << 20
+    contexts: int = 1
+    queue_depth: int = 4
+    formats: tuple[str, ...] = KNOWN_FORMATS
+    link_latency: int = 32
+    link_latency_max: int | None = None
+    memory_latency: int = 16
+    link_share: str = "flits"
+    clock_hz: int = 250_000_000
+
+    def __post_init__(self):
+        def default(field, value):
+            if getattr(self, field) is None:
+                object.__setattr__(self, field, value)
+
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if field.name == "formats":
+                if isinstance(value, str):
+                    value = tuple(part for part in value.split(",") if part)
+                if not isinstance(value, list | tuple):
+                    self._refuse("formats", "must be a list of format names", value)
+                object.__setattr__(self, "formats", tuple(value))
+            elif field.name == "link_share":
+                if value not in LINK_SHARES:
+                    raise ConfigError(unknown_name("link_share", str(value), LINK_SHARES))
+            elif value is None and field.default is None:
+                continue
+            elif isinstance(value, bool) or not isinstance(value, int):
+                self._refuse(field.name, "must be a whole number", value)
+
+        self._between("ranks", 2, 16)
+        self._between("flit_bytes", 8, 64)
+        self._power_of_two("flit_bytes")
+        self._between("payload_bytes", self.flit_bytes, AXI_PAGE_BYTES)
+        self._multiple("payload_bytes", "flit_bytes")
+        if self.payload_bytes > AXI_MAX_BEATS * self.flit_bytes:
+            limit = f"must be at most {AXI_MAX_BEATS} flits ({AXI_MAX_BEATS * self.flit_bytes})"
+            self._refuse("payload_bytes", limit, self.payload_bytes)
+        self._between("block", 2, 4096)
+        self._power_of_two("block")
+        self._between("wave_bytes", self.payload_bytes, 1 << 16)
+        self._multiple("wave_bytes", "payload_bytes")
+        self._multiple("wave_bytes", "block")
+        self._between("waves", 1, 64)
+        self._power_of_two("waves")
+        default("write_waves", 2 * self.waves)
+        self._between("write_waves", 1, 128)
+        self._power_of_two("write_waves")
+        default("read_request_bytes", self.payload_bytes)
+        self._between("read_request_bytes", self.payload_bytes, self.wave_bytes)
+        self._multiple("read_request_bytes", "payload_bytes")
+        if self.wave_bytes % self.read_request_bytes:
+            rule = f"must divide wave_bytes ({self.wave_bytes})"
+            self._refuse("read_request_bytes", rule, self.read_request_bytes)
+        self._between("address_bits", 12, 48)
+        self._between("memory_bytes", self.wave_bytes, 1 << self.address_bits)
+        self._multiple("memory_bytes", "flit_bytes")
+        if self.contexts != 1:
+            rule = "must be 1 (several contexts are not built yet)"
+            self._refuse("contexts", rule, self.contexts)
+        self._between("queue_depth", 1, 64)
+        if not self.formats:
+            self._refuse("formats", "must name at least one format", self.formats)
+        for name in self.formats:
+            if name not in KNOWN_FORMATS:
+                raise ConfigError(unknown_name("formats", str(name), KNOWN_FORMATS))
+        if len(set(self.formats)) != len(self.formats):
+            self._refuse("formats", "must name each format once", self.formats)
+        self._between("link_latency", 2, 1 << 14)
+        default("link_latency_max", max(8, _next_power_of_two(self.link_latency)))
+        self._between("link_latency_max", self.link_latency, 1 << 14)
+        self._power_of_two("link_latency_max")
+        self._between("memory_latency", 2, 1 << 14)
+        self._between("clock_hz", 1, 10**12)
+
+        tag_bits = (self.waves - 1).bit_length() + (self.packets_per_wave - 1).bit_length()
+        if tag_bits > 16:
+            rule = f"waves times packets in a wave ({self.packets_per_wave}) must fit a 16-bit tag"
+            self._refuse("waves", rule, self.waves)
+
+    # -- checks ---------------------------------------------------------------------------------
+
+    def _refuse(self, field: str, rule: str, value):
+        raise ConfigError(f"{field}: {rule}, not {value!r}")
+
+    def _between(self, field: str, low: int, high: int):
+        value = getattr(self, field)
+        if not low <= value <= high:
+            self._refuse(field, f"must be {low}..{high}", value)
+
+    def _power_of_two(self, field: str):
+        if not _is_power_of_two(getattr(self, field)):
+            self._refuse(field, "must be a power of two", getattr(self, field))
+
+    def _multiple(self, field: str, of: str):
+        if getattr(self, field) % getattr(self, of):
+            rule = f"must be a multiple of {of} ({getattr(self, of)})"
+            self._refuse(field, rule, getattr(self, field))
+
+    # -- making, saving -------------------------------------------------------------------------
+
+    @classmethod
+    def field_names(cls) -> list[str]:
+        """Names of all fields, in order."""
+        return [field.name for field in dataclasses.fields(cls)]
+
+    @classmethod
+    def from_fields(cls, fields: dict) -> SwitchConfig:
+        """A configuration from a mapping; keys that are no field are refused."""
+        for name in fields:
+            if name not in cls.field_names():
+                raise ConfigError(unknown_name("field", name, cls.field_names()))
+        return cls(**fields)
+
+    @classmethod
+    def preset(cls, name: str, **overrides) -> SwitchConfig:
+        """The preset `name`, with single fields replaced."""
+        if name not in PRESETS:
+            raise ConfigError(unknown_name("preset", name, PRESETS))
+        return cls.from_fields({**PRESETS[name], **overrides})
+
+    @classmethod
+    def load(cls, source: str, settings: dict | None = None) -> tuple[SwitchConfig, str | None]:
+        """A configuration by preset name or from a JSON file, with `settings` on top.
+
+        Returns the configuration and the preset's name, or None where it came from a file.
+        """
+        if source in PRESETS:
+            return cls.preset(source, **(settings or {})), source
+        if not source.endswith(".json"):
+            raise ConfigError(unknown_name("preset", source, PRESETS))
+        try:
+            text = Path(source).read_text(encoding="utf-8")
+        except OSError as error:
+            raise ConfigError(f"config: cannot read {source!r}: {error.strerror}") from None
+        except UnicodeDecodeError as error:
+            raise ConfigError(f"config: {source!r} is not UTF-8: {error.reason}") from None
+        return cls.from_json(text, settings, name=repr(source)), None
+
+    @classmethod
+    def parse_setting(cls, text: str) -> tuple[str, object]:
+        """One ``FIELD=VALUE`` of a command line, as (field, value)."""
+        field, separator, value = text.partition("=")
+        if not separator:
+            raise ConfigError(f"set: must be FIELD=VALUE, not {text!r}")
+        if field not in cls.field_names():
+            raise ConfigError(unknown_name("field", field, cls.field_names()))
+        if field in ("formats", "link_share"):
+            return field, value
+        try:
+            return field, int(value, 0)
+        except ValueError:
+            raise ConfigError(f"{field}: must be a whole number, not {value!r}") from None
+
+    def to_fields(self) -> dict:
+        """All fields, as JSON can hold them."""
+        return {**dataclasses.asdict(self), "formats": list(self.formats)}
+
+    def to_json(self) -> str:
+        """All fields as JSON; the same text for equal configurations."""
+        return json.dumps(self.to_fields(), indent=2) + "\n"
+
+    @classmethod
+    def from_json(
+        cls, text: str, settings: dict | None = None, *, name: str = "text"
+    ) -> SwitchConfig:
+        """A configuration from JSON, with `settings` on top; errors call the text `name`."""
+        try:
+            fields = json.loads(text)
+        except ValueError as error:
+            raise ConfigError(f"config: {name} is not JSON: {error}") from None
+        if not isinstance(fields, dict):
+            raise ConfigError(f"config: {name} must hold one object of fields")
+        return cls.from_fields({**fields, **(settings or {})})
+
+    def replace(self, **overrides) -> SwitchConfig:
+        """A copy with fields replaced. Values that were derived from others stay as they are."""
+        return self.from_fields({**self.to_fields(), **overrides})
+
+    @property
+    def digest(self) -> str:
+        """12 hexadecimal digits that name this configuration."""
+        canonical = json.dumps(self.to_fields(), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(canonical.encode()).hexdigest()[:12]
+
+    # -- derived values -------------------------------------------------------------------------
+
+    @property
+    def flit_bits(self) -> int:
+        """Bits of data in a flit."""
+        return 8 * self.flit_bytes
+
+    @property
+    def flit_address_bits(self) -> int:
+        """Low address bits inside a flit."""
+        return (self.flit_bytes - 1).bit_length()
+
+    @property
+    def lanes(self) -> int:
+        """16-bit values in a flit."""
+        return self.flit_bytes // 2
+
+    @property
+    def header_flits(self) -> int:
+        """Flits of a packet's header."""
+        return _ceil_div(HEADER_BYTES, self.flit_bytes)
+
+    @property
+    def payload_flits(self) -> int:
+        """Flits of the longest payload."""
+        return self.payload_bytes // self.flit_bytes
+
+    @property
+    def packet_flits(self) -> int:
+        """Flits of the longest packet."""
+        return self.header_flits + self.payload_flits
+
+    @property
+    def wave_flits(self) -> int:
+        """Flits of a whole wave at one rank."""
+        return self.wave_bytes // self.flit_bytes
+
+    @property
+    def packets_per_wave(self) -> int:
+        """Payload packets of a whole wave."""
+        return self.wave_bytes // self.payload_bytes
+
+    @property
+    def requests_per_wave(self) -> int:
+        """Read requests of a whole wave."""
+        return self.wave_bytes // self.read_request_bytes
+
+    @property
+    def memory_flits(self) -> int:
+        """Flits of one rank's memory."""
+        return self.memory_bytes // self.flit_bytes
+
+    @property
+    def round_trip(self) -> int:
+        """Cycles from spending a credit to having it back: two links and the ends' registers."""
+        return 2 * self.link_latency_max + 8
+
+    @property
+    def write_data_credits(self) -> int:
+        """Flits a rank's endpoint buffers of the accelerator's write data: a full round trip."""
+        return self.round_trip + self.packet_flits
+
+    @property
+    def read_request_credits(self) -> int:
+        """Flits of read requests an endpoint buffers.
+
+        One request in the time of a data packet, for a round trip.
+        """
+        packets = _ceil_div(self.round_trip, self.payload_flits + 2 * self.header_flits)
+        return self.header_flits * (packets + 4)
+
+    @property
+    def endpoint_read_flits(self) -> int:
+        """Read data that an endpoint has room for: covers the memory's latency at full rate."""
+        return self.memory_latency + 2 * self.payload_flits + 8
+
+    @property
+    def endpoint_reads(self) -> int:
+        """Packets of read data an endpoint may have outstanding in its memory."""
+        return _ceil_div(self.endpoint_read_flits, self.payload_flits) + 1
+
+    def packets(self, data_bytes: int) -> int:
+        """Payload packets that `data_bytes` of one rank's operand take."""
+        full, rest = divmod(data_bytes, self.wave_bytes)
+        return full * self.packets_per_wave + _ceil_div(rest, self.payload_bytes)
+
+    def requests(self, data_bytes: int) -> int:
+        """Read requests that `data_bytes` of one rank's operand take."""
+        full, rest = divmod(data_bytes, self.wave_bytes)
+        return full * self.requests_per_wave + _ceil_div(rest, self.read_request_bytes)
+
+    def payload_cycles(self, data_bytes: int) -> int:
+        """Flits, so cycles at line rate, that the bare operand takes."""
+        return _ceil_div(data_bytes, self.flit_bytes)
+
+    def utilization_bound(self, data_bytes: int) -> float | None:
+        """The limit of utilization that headers, requests and responses leave on the busier link.
+
+        To a rank go write packets and read requests, from it read data and write responses.
+        """
+        if data_bytes == 0:
+            return None
+        data = self.payload_cycles(data_bytes)
+        packets = self.packets(data_bytes)
+        single = max(self.requests(data_bytes), packets)
+        return data / (data + self.header_flits * (packets + single))
+
+
+#: Preset configurations; `docs/configuration.md` says what each is for.
+PRESETS: dict[str, dict] = {
+    "tiny": dict(
+        ranks=3, flit_bytes=8, payload_bytes=32, wave_bytes=256, waves=4,
+        link_latency=3, link_latency_max=32, memory_latency=2,
+        memory_bytes=16 << 10, clock_hz=100_000_000,
+    ),
+    "demo": dict(
+        ranks=4, flit_bytes=16, payload_bytes=128, wave_bytes=1024, waves=8,
+        link_latency=32, link_latency_max=64, memory_latency=16,
+        memory_bytes=4 << 20, clock_hz=250_000_000,
+    ),
+    "arty": dict(
+        ranks=4, flit_bytes=8, payload_bytes=128, wave_bytes=512, waves=8,
+        address_bits=32, link_latency=4, memory_latency=4,
+        memory_bytes=16 << 10, formats=("fp16",), clock_hz=100_000_000,
+    ),
+    "ulx3s-85f": dict(
+        ranks=4, flit_bytes=8, payload_bytes=128, wave_bytes=512, waves=8,
+        address_bits=32, link_latency=4, memory_latency=4,
+        memory_bytes=16 << 10, formats=("fp16",), clock_hz=80_000_000,
+    ),
+    "paper-fpga": dict(
+        ranks=4, flit_bytes=32, payload_bytes=4096, wave_bytes=4096, waves=16,
+        link_latency=90, memory_latency=8,
+        memory_bytes=64 << 20, clock_hz=250_000_000,
+    ),
+    "paper-8gpu": dict(
+        ranks=8, flit_bytes=16, payload_bytes=128, wave_bytes=4096, waves=16,
+        link_latency=1758, memory_latency=563,
+        memory_bytes=16 << 20, clock_hz=7_031_250_000,
+    ),
+}  # fmt: skip

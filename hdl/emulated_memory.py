@@ -1,0 +1,253 @@
+"""A rank's memory as its endpoint meets it: AXI4, with latency, jitter and refused beats."""
+
+from amaranth import Cat, Const, Module, Mux, Signal, unsigned
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from .config import SwitchConfig
+from .interfaces import Axi4Signature, Response, StorageSignature
+from .stream import Queue
+
+__all__ = ["EmulatedMemory", "Jitter", "RandomBits"]
+
+#: Bits of time stamps: latency plus jitter stays below half of their range.
+DUE_BITS = 16
+#: Burst addresses that the memory holds, beyond those that the endpoint may have outstanding.
+SPARE_BURSTS = 4
+#: Channels that can refuse beats, in the order of their bytes in the ``stalls`` registers.
+STALL_CHANNELS = ("ar", "r", "aw", "w", "b")
+
+
+class RandomBits(wiring.Component):
+    """64 pseudo-random bits a cycle (Marsaglia's xorshift, shifts 13, 7, 17).
+
+    Members
+    -------
+    seed : starting value, taken while ``load`` is set; the upper half of the state is fixed, so
+        every seed, 0 too, gives a full period
+    """
+
+    def __init__(self):
+        super().__init__({"seed": In(32), "load": In(1), "bits": Out(64)})
+
+    def elaborate(self, platform):
+        m = Module()
+        upper = 0x9E3779B9  # any odd constant: keeps the state from being zero
+        state = Signal(64, init=upper << 32)
+        first = Signal(64)
+        second = Signal(64)
+        third = Signal(64)
+        m.d.comb += [
+            first.eq(state ^ (state << 13)),
+            second.eq(first ^ (first >> 7)),
+            third.eq(second ^ (second << 17)),
+            self.bits.eq(state),
+        ]
+        m.d.sync += state.eq(Mux(self.load, Cat(self.seed, Const(upper, 32)), third))
+        return m
+
+
+class Jitter(wiring.Component):
+    """A number of 0..``jitter`` at random, a new one each cycle.
+
+    Members
+    -------
+    jitter : the largest
+    random : 16 random bits, fresh each cycle
+    extra : the number, one cycle behind ``random``
+    """
+
+    def __init__(self):
+        super().__init__({"jitter": In(10), "random": In(16), "extra": Out(10)})
+
+    def elaborate(self, platform):
+        m = Module()
+        product = Signal(27)
+        m.d.comb += product.eq(self.random * (self.jitter + 1))
+        m.d.sync += self.extra.eq(product >> 16)
+        return m
+
+
+class EmulatedMemory(wiring.Component):
+    """AXI4 subordinate over a storage array.
+
+    Members
+    -------
+    axi : the bus (`Axi4Signature`, subordinate)
+    storage : the array
+    latency : cycles from a read address taken to its first beat, at least 2
+    write_latency : cycles from the last write beat taken to its response, at least 1
+    jitter : up to so many cycles more, drawn for each burst
+    stalls : five thresholds of 8 bits, for ar, r, aw, w and b: a beat is refused or held back in a
+        cycle with probability threshold / 256
+    seed, reseed : start the pseudo-random sequence
+
+    Throughput
+    ----------
+    One read and one write beat a cycle, and a burst address a cycle each way, where not stalled.
+
+    Ordering
+    --------
+    Each direction answers in order of its addresses. A write is in the array one cycle after its
+    beat was taken.
+
+    Errors
+    ------
+    A burst that leaves ``memory_bytes`` is answered with DECERR on every beat and touches nothing.
+    """
+
+    def __init__(self, config: SwitchConfig):
+        self._config = config
+        axi = Axi4Signature(address_bits=config.address_bits, data_bytes=config.flit_bytes)
+        super().__init__(
+            {
+                "axi": In(axi),
+                "storage": Out(StorageSignature(config)),
+                "latency": In(15),
+                "write_latency": In(15),
+                "jitter": In(10),
+                "stalls": In(8 * len(STALL_CHANNELS)),
+                "seed": In(32),
+                "reseed": In(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.random = random = RandomBits()
+        m.submodules.read_jitter = read_jitter = Jitter()
+        m.submodules.write_jitter = write_jitter = Jitter()
+        now = Signal(DUE_BITS)
+        m.d.sync += now.eq(now + 1)
+        m.d.comb += [
+            random.seed.eq(self.seed),
+            random.load.eq(self.reseed),
+            read_jitter.jitter.eq(self.jitter),
+            read_jitter.random.eq(random.bits[40:56]),
+            write_jitter.jitter.eq(self.jitter),
+            write_jitter.random.eq(random.bits[48:64]),
+        ]
+        stalled = {}
+        for index, channel in enumerate(STALL_CHANNELS):
+            byte = slice(8 * index, 8 * index + 8)
+            stalled[channel] = Signal(name=f"stalled_{channel}")
+            m.d.sync += stalled[channel].eq(random.bits[byte] < self.stalls[byte])
+        self._read(m, now, read_jitter.extra, stalled)
+        self._write(m, now, write_jitter.extra, stalled)
+        return m
+
+    def _burst_layout(self):
+        return data.StructLayout(
+            {
+                "id": self.axi.arid.shape(),
+                "flit": unsigned(self._config.address_bits - self._config.flit_address_bits),
+                "length": unsigned(8),
+                "outside": unsigned(1),
+                "due": unsigned(DUE_BITS),
+            }
+        )
+
+    def _outside(self, address, length):
+        """Whether a burst leaves the memory. The AXI4 page rule keeps it from straddling far."""
+        flit = address[self._config.flit_address_bits :]
+        return flit + length >= self._config.memory_flits
+
+    @staticmethod
+    def _reached(now, due):
+        """Whether a time stamp is due, as time wraps round."""
+        return ~(now - due)[DUE_BITS - 1]
+
+    def _read(self, m, now, jitter, stalled):
+        axi = self.axi
+        m.submodules.read_bursts = bursts = Queue(
+            self._burst_layout(), depth=2 * self._config.endpoint_reads + SPARE_BURSTS
+        )
+        taken = bursts.i.payload
+        m.d.comb += [
+            axi.arready.eq(bursts.i.ready & ~stalled["ar"]),
+            bursts.i.valid.eq(axi.arvalid & ~stalled["ar"]),
+            taken.id.eq(axi.arid),
+            taken.flit.eq(axi.araddr[self._config.flit_address_bits :]),
+            taken.length.eq(axi.arlen),
+            taken.outside.eq(self._outside(axi.araddr, axi.arlen)),
+            # The beat is read from the array in the cycle before it stands on the bus.
+            taken.due.eq(now + self.latency + jitter - 1),
+        ]
+        burst = bursts.o.payload
+        beat = Signal(8)
+        read = Signal()
+        last = Signal()
+        m.d.comb += [
+            read.eq(
+                bursts.o.valid
+                & self._reached(now, burst.due)
+                & (~axi.rvalid | axi.rready)
+                & ~stalled["r"]
+            ),
+            last.eq(beat == burst.length),
+            bursts.o.ready.eq(read & last),
+            self.storage.read_enable.eq(read & ~burst.outside),
+            self.storage.read_address.eq(burst.flit + beat),
+            axi.rdata.eq(self.storage.read_data),
+        ]
+        with m.If(axi.rready):
+            m.d.sync += axi.rvalid.eq(0)
+        with m.If(read):
+            m.d.sync += [
+                axi.rvalid.eq(1),
+                axi.rlast.eq(last),
+                axi.rid.eq(burst.id),
+                axi.rresp.eq(Mux(burst.outside, Response.DECERR, Response.OKAY)),
+                beat.eq(Mux(last, 0, beat + 1)),
+            ]
+
+    def _write(self, m, now, jitter, stalled):
+        axi = self.axi
+        m.submodules.write_bursts = bursts = Queue(self._burst_layout(), depth=SPARE_BURSTS)
+        m.submodules.write_answers = answers = Queue(
+            data.StructLayout(
+                {"id": axi.bid.shape(), "outside": unsigned(1), "due": unsigned(DUE_BITS)}
+            ),
+            depth=2 * SPARE_BURSTS,
+        )
+        taken = bursts.i.payload
+        m.d.comb += [
+            axi.awready.eq(bursts.i.ready & ~stalled["aw"]),
+            bursts.i.valid.eq(axi.awvalid & ~stalled["aw"]),
+            taken.id.eq(axi.awid),
+            taken.flit.eq(axi.awaddr[self._config.flit_address_bits :]),
+            taken.length.eq(axi.awlen),
+            taken.outside.eq(self._outside(axi.awaddr, axi.awlen)),
+        ]
+        # A beat may come with its address in the same cycle; the queue gives it one later, so the
+        # first beat of a burst that found the memory idle waits one cycle.
+        burst = bursts.o.payload
+        beat = Signal(8)
+        take = Signal()
+        m.d.comb += [
+            axi.wready.eq(bursts.o.valid & answers.i.ready & ~stalled["w"]),
+            take.eq(axi.wvalid & axi.wready),
+            bursts.o.ready.eq(take & axi.wlast),
+            self.storage.write_enable.eq(take & ~burst.outside),
+            self.storage.write_address.eq(burst.flit + beat),
+            self.storage.write_data.eq(axi.wdata),
+            self.storage.write_strobe.eq(axi.wstrb),
+            answers.i.valid.eq(take & axi.wlast),
+            answers.i.payload.id.eq(burst.id),
+            answers.i.payload.outside.eq(burst.outside),
+            answers.i.payload.due.eq(now + self.write_latency + jitter),
+        ]
+        with m.If(take):
+            m.d.sync += beat.eq(Mux(axi.wlast, 0, beat + 1))
+
+        answer = answers.o.payload
+        shown = Signal()  # once valid, a response stays
+        m.d.comb += [
+            axi.bvalid.eq(
+                answers.o.valid & (shown | (self._reached(now, answer.due) & ~stalled["b"]))
+            ),
+            answers.o.ready.eq(axi.bvalid & axi.bready),
+            axi.bid.eq(answer.id),
+            axi.bresp.eq(Mux(answer.outside, Response.DECERR, Response.OKAY)),
+        ]
+        m.d.sync += shown.eq(axi.bvalid & ~axi.bready)

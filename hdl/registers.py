@@ -1,0 +1,325 @@
+"""Registers: one table each for the switch, the system and an emulated rank.
+
+Hardware decode, the host's names and the docs come from these tables alone.
+
+Address: bits 15..10 name a page of 256 words, bits 9..2 a word. Page 0 is the switch, page 1 the
+system around it, page 16 + r the emulated rank r.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from amaranth import Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from . import __version__
+from .config import SwitchConfig
+from .interfaces import Axi4LiteSignature, Response
+
+__all__ = [
+    "IDENTITY",
+    "PAGE_BYTES",
+    "RANK_PAGE",
+    "Axi4LiteBridge",
+    "Register",
+    "RegisterBank",
+    "RegisterBus",
+    "addresses",
+    "rank_registers",
+    "switch_registers",
+    "system_registers",
+]
+
+#: What the first register reads: "TGAT".
+IDENTITY = 0x54474154
+WORD_BYTES = 4
+PAGE_WORDS = 256
+PAGE_BYTES = PAGE_WORDS * WORD_BYTES
+#: Pages.
+SWITCH_PAGE, SYSTEM_PAGE, RANK_PAGE = 0, 1, 16
+
+
+@dataclass(frozen=True)
+class Register:
+    """One register.
+
+    Parameters
+    ----------
+    name
+        Also the name of the hardware port.
+    access
+        "ro": the hardware drives it. "rw": the host writes it, and it reads back. "wo": each write
+        is a strobe ``<name>_written`` of one cycle, beside the value.
+    width
+        Bits, at most 64. More than 32 take two words, the low one first; reading the low word
+        keeps the high one for the read that follows.
+    meaning
+        One line for docs.
+    reset
+        Reset value ("rw"), or the constant that it reads ("ro").
+    constant
+        It always reads ``reset``.
+    """
+
+    name: str
+    access: str
+    width: int
+    meaning: str
+    reset: int = 0
+    constant: bool = False
+
+    @property
+    def words(self) -> int:
+        return -(-self.width // 32)
+
+
+def addresses(registers: Sequence[Register], page: int) -> dict[str, int]:
+    """Byte address of each register's low word."""
+    result, word = {}, 0
+    for register in registers:
+        result[register.name] = page * PAGE_BYTES + word * WORD_BYTES
+        word += register.words
+    if word > PAGE_WORDS:
+        raise ValueError(f"registers: {word} words do not fit a page of {PAGE_WORDS}")
+    return result
+
+
+def _version_word() -> int:
+    major, minor, patch = (int(part) for part in __version__.split("."))
+    return major << 16 | minor << 8 | patch
+
+
+def switch_registers(config: SwitchConfig) -> list[Register]:
+    """Registers of the switch: identity, posting, status, counters."""
+
+    def each(name, access, width, meaning):
+        return [Register(f"{name}_{r}", access, width, f"{meaning} {r}") for r in range(config.ranks)]
+
+    return [
+        Register("identity", "ro", 32, "reads 0x54474154", IDENTITY, constant=True),
+        Register("version", "ro", 32, "major, minor, patch", _version_word(), constant=True),
+        Register(
+            "config_digest", "ro", 32, "first 8 digits of the configuration's digest",
+            int(config.digest[:8], 16), constant=True,
+        ),
+        Register(
+            "geometry", "ro", 32, "ranks (bits 7..0), flit bytes (15..8)",
+            config.ranks | config.flit_bytes << 8, constant=True,
+        ),
+        Register("address_high", "rw", 16, "upper half of the address that is staged next"),
+        *each("source", "wo", 32, "stages address_high and this as source at rank"),
+        *each("destination", "wo", 32, "stages address_high and this as destination at rank"),
+        *each("flag", "wo", 32, "stages address_high and this as flag at rank"),
+        Register("length", "rw", 40, "bytes of each rank's operand"),
+        Register("format", "rw", 2, "0 fp16, 1 bf16"),
+        Register("post", "wo", 1, "checks the staged instruction and queues it"),
+        Register("post_busy", "ro", 1, "the check goes on"),
+        Register("post_code", "ro", 8, "status code of the last post"),
+        Register("post_rank", "ro", 4, "rank that the code speaks of"),
+        Register("operations", "ro", 32, "operations ended since reset"),
+        Register("last_code", "ro", 8, "status code of the operation that ended last"),
+        Register("last_rank", "ro", 4, "rank that the code speaks of"),
+        Register("last_epoch", "ro", 32, "its epoch"),
+        Register("last_waves", "ro", 32, "waves of it that every rank has acknowledged"),
+        Register("epoch", "ro", 32, "epoch whose arrivals are being collected"),
+        Register("arrived", "ro", config.ranks, "ranks that have arrived for it"),
+        Register("refused_arrivals", "ro", 32, "arrivals that were answered with an error"),
+        Register("stray_responses", "ro", 32, "responses that nobody waited for, dropped"),
+        Register("flag_errors", "ro", 32, "flags whose write was answered with an error"),
+        Register("values_nan", "ro", 32, "flits of results that held a NaN"),
+        Register("values_overflow", "ro", 32, "flits in which finite operands gave an infinity"),
+        Register("clear", "wo", 1, "sets the counters below to zero"),
+        Register("first_request", "ro", 32, "cycle of the first read request since clear"),
+        Register("last_response", "ro", 32, "cycle of the last data write response"),
+        Register("reading_max", "ro", 8, "most waves reading at once"),
+        Register("reading_sum", "ro", 48, "waves reading, summed over cycles"),
+        Register("writing_max", "ro", 8, "most waves in their write phase at once"),
+        Register("writing_sum", "ro", 48, "waves in their write phase, summed over cycles"),
+        Register("stall_barrier", "ro", 32, "cycles an operation waited for its barrier"),
+        Register("stall_entries", "ro", 32, "cycles a wave waited for a wave table entry"),
+        *each("stall_data", "ro", 32, "cycles the oldest wave waited for data of rank"),
+        *each("stall_write_room", "ro", 32, "cycles a packet waited for write-back room at port"),
+        *each("stall_request_credits", "ro", 32, "cycles a request waited for credits at port"),
+    ]  # fmt: skip
+
+
+def system_registers(config: SwitchConfig) -> list[Register]:
+    """Registers of the system around the switch."""
+    return [
+        Register("go", "wo", 1, "starts every rank's program in the same cycle"),
+        Register("done", "ro", config.ranks, "ranks whose program has ended"),
+        Register("link_latency", "rw", 15, "cycles of each link; change it while idle",
+                 config.link_latency),
+        Register("now", "ro", 32, "cycles since reset"),
+    ]  # fmt: skip
+
+
+def rank_registers(config: SwitchConfig) -> list[Register]:
+    """Registers of one emulated rank."""
+    return [
+        Register("count", "rw", 16, "operations that the program takes part in", 1),
+        Register("epoch", "rw", 32, "epoch of the first", 1),
+        Register("delay", "rw", 32, "cycles before each arrival"),
+        Register("flag_address", "rw", config.address_bits, "where this rank's flags are written"),
+        Register("memory_latency", "rw", 15, "cycles from a read address to its first beat",
+                 config.memory_latency),
+        Register("write_latency", "rw", 15, "cycles from a last write beat to its response", 1),
+        Register("jitter", "rw", 10, "at most so many cycles more, at random"),
+        Register("stalls", "rw", 40, "chance of a stall, of 256, for ar, r, aw, w and b"),
+        Register("seed", "rw", 32, "of jitter and stalls; writing it starts them anew"),
+        Register("arrive_time", "ro", 32, "cycle in which the last arrival was issued"),
+        Register("flag_time", "ro", 32, "cycle in which the last flag was in memory"),
+        Register("flag", "ro", 64, "the last flag"),
+        Register("refused", "ro", 16, "arrivals that the switch refused"),
+    ]  # fmt: skip
+
+
+class RegisterBus(wiring.Signature):
+    """Word-wide access: a write in one cycle, a read answered in the next."""
+
+    def __init__(self):
+        super().__init__(
+            {
+                "page": Out(6),
+                "word": Out(8),
+                "write": Out(1),
+                "write_data": Out(32),
+                "read": Out(1),
+                "read_data": In(32),
+                "known": In(1),
+            }
+        )
+
+
+class RegisterBank(wiring.Component):
+    """The registers of one table.
+
+    Members
+    -------
+    bus : access; ``read_data`` follows ``read`` by one cycle, ``known`` is combinational and says
+        whether the address is a register's
+    one port a register that is not constant, by its name, and ``<name>_written`` for "wo" and "rw"
+
+    Writing one word of a wide register leaves the other as it is.
+    """
+
+    def __init__(self, registers: Sequence[Register], *, page: int):
+        self._registers = tuple(registers)
+        self._page = page
+        members = {"bus": In(RegisterBus())}
+        for register in self._registers:
+            if register.constant:
+                continue
+            if register.access == "ro":
+                members[register.name] = In(register.width)
+            else:
+                members[register.name] = Out(register.width, init=register.reset)
+                members[f"{register.name}_written"] = Out(1)
+        super().__init__(members)
+
+    def elaborate(self, platform):
+        m = Module()
+        bus = self.bus
+        here = Signal()
+        kept = Signal(32)  # high word of the wide register whose low word was read last
+        m.d.comb += here.eq(bus.page == self._page)
+        m.d.sync += bus.read_data.eq(0)
+        word = 0
+        with m.If(here):
+            with m.Switch(bus.word):
+                for register in self._registers:
+                    for part in range(register.words):
+                        with m.Case(word):
+                            m.d.comb += bus.known.eq(1)
+                            self._access(m, register, part, kept)
+                        word += 1
+        return m
+
+    def _access(self, m, register, part, kept):
+        bus = self.bus
+        low, high = 32 * part, min(32 * part + 32, register.width)
+        if register.constant:
+            with m.If(bus.read):
+                m.d.sync += bus.read_data.eq(register.reset)
+            return
+        value = getattr(self, register.name)
+        if register.access == "ro" and part == 1:
+            with m.If(bus.read):
+                m.d.sync += bus.read_data.eq(kept)
+            return
+        if register.access != "wo":
+            with m.If(bus.read):
+                m.d.sync += bus.read_data.eq(value[low:high])
+                if register.access == "ro" and register.words == 2:
+                    m.d.sync += kept.eq(value[32:])
+        if register.access == "rw":
+            with m.If(bus.write):
+                m.d.sync += value[low:high].eq(bus.write_data)
+                m.d.comb += getattr(self, f"{register.name}_written").eq(1)
+        if register.access == "wo":
+            m.d.comb += [
+                value.eq(bus.write_data),
+                getattr(self, f"{register.name}_written").eq(bus.write),
+            ]
+
+
+class Axi4LiteBridge(wiring.Component):
+    """AXI4-Lite to `RegisterBus`, one access at a time.
+
+    Members
+    -------
+    axil : the bus (`Axi4LiteSignature`, subordinate)
+    bus : to the banks; ``read_data`` and ``known`` are the banks' answers joined
+
+    Timing
+    ------
+    A write takes two cycles, a read three. Address and data of a write may come in any order.
+    Unknown addresses and partial strobes are answered with DECERR and SLVERR and change nothing.
+    """
+
+    def __init__(self):
+        super().__init__({"axil": In(Axi4LiteSignature()), "bus": Out(RegisterBus())})
+
+    def elaborate(self, platform):
+        m = Module()
+        axil, bus = self.axil, self.bus
+        response = Signal(Response)
+        writing = axil.awvalid & axil.wvalid
+        address = Mux(writing, axil.awaddr, axil.araddr)
+        whole = axil.wstrb.all()
+        m.d.comb += [
+            bus.page.eq(address[10:]),
+            bus.word.eq(address[2:]),
+            bus.write_data.eq(axil.wdata),
+            axil.bresp.eq(response),
+            axil.rresp.eq(response),
+        ]
+        with m.FSM(name="bridge"):
+            with m.State("IDLE"):
+                with m.If(writing):
+                    m.d.comb += [
+                        axil.awready.eq(1),
+                        axil.wready.eq(1),
+                        bus.write.eq(whole & bus.known),
+                    ]
+                    m.d.sync += response.eq(
+                        Mux(bus.known, Mux(whole, Response.OKAY, Response.SLVERR), Response.DECERR)
+                    )
+                    m.next = "WRITTEN"
+                with m.Elif(axil.arvalid):
+                    m.d.comb += [axil.arready.eq(1), bus.read.eq(bus.known)]
+                    m.d.sync += response.eq(Mux(bus.known, Response.OKAY, Response.DECERR))
+                    m.next = "LOOK_UP"
+            with m.State("WRITTEN"):
+                m.d.comb += axil.bvalid.eq(1)
+                with m.If(axil.bready):
+                    m.next = "IDLE"
+            with m.State("LOOK_UP"):
+                m.d.sync += axil.rdata.eq(bus.read_data)
+                m.next = "READ"
+            with m.State("READ"):
+                m.d.comb += axil.rvalid.eq(1)
+                with m.If(axil.rready):
+                    m.next = "IDLE"
+        return m

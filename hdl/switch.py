@@ -1,0 +1,129 @@
+"""The switch: ports, the in-switch accelerator, registers."""
+
+from amaranth import Cat, Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from .accelerator.accelerator import Accelerator
+from .accelerator.counters import Counters
+from .accelerator.trace import RankTrace, WaveTrace
+from .config import SwitchConfig
+from .interfaces import LinkSignature
+from .registers import SWITCH_PAGE, RegisterBank, RegisterBus, switch_registers
+from .transport.channels import accelerator_sources
+from .transport.port import Port
+
+__all__ = ["Switch"]
+
+
+class Switch(wiring.Component):
+    """N ports with the accelerator behind them.
+
+    Members
+    -------
+    rx, tx : by rank, the link from and to it
+    bus : registers (`RegisterBus`, page 0)
+    now : cycles since reset, for time stamps
+    trace, rank_trace : for observers
+    """
+
+    def __init__(self, config: SwitchConfig):
+        self._config = config
+        ranks = config.ranks
+        super().__init__(
+            {
+                "rx": In(LinkSignature(config)).array(ranks),
+                "tx": Out(LinkSignature(config)).array(ranks),
+                "bus": In(RegisterBus()),
+                "now": In(32),
+                "trace": Out(WaveTrace(config)),
+                "rank_trace": Out(RankTrace(config)).array(ranks),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        config = self._config
+        m.submodules.accelerator = accelerator = Accelerator(config)
+        m.submodules.registers = registers = RegisterBank(
+            switch_registers(config), page=SWITCH_PAGE
+        )
+        m.submodules.counters = counters = Counters(config)
+        starved = Signal(config.ranks)
+        for rank in range(config.ranks):
+            m.submodules[f"port_{rank}"] = port = Port(config)
+            inside = accelerator.ports[rank]
+            connect(m, flipped(self.rx[rank]), port.rx)
+            connect(m, port.tx, flipped(self.tx[rank]))
+            for name in ("read_data", "write_responses", "arrivals"):
+                connect(m, getattr(port, name), getattr(inside, name))
+            for spec in accelerator_sources(config):
+                connect(m, getattr(inside, spec.name), getattr(port, spec.name))
+            connect(m, accelerator.rank_trace[rank], flipped(self.rank_trace[rank]))
+            m.d.comb += starved[rank].eq(port.starved)
+        connect(m, accelerator.trace, flipped(self.trace))
+        connect(m, flipped(self.bus), registers.bus)
+        self._post(m, registers, accelerator)
+        self._count(m, registers, accelerator, counters, starved)
+        self._report(m, registers, accelerator)
+        return m
+
+    def _post(self, m, registers, accelerator):
+        posting = accelerator.posting
+        ranks = range(self._config.ranks)
+        for kind in ("source", "destination", "flag"):
+            for rank in ranks:
+                written = getattr(registers, f"{kind}_{rank}_written")
+                m.d.comb += getattr(posting, f"stage_{kind}")[rank].eq(written)
+        m.d.comb += [
+            posting.address.eq(Cat(registers.bus.write_data, registers.address_high)),
+            posting.length.eq(registers.length),
+            posting.format.eq(registers.format),
+            posting.post.eq(registers.post_written),
+            registers.post_busy.eq(posting.busy),
+            registers.post_code.eq(posting.code),
+            registers.post_rank.eq(posting.rank),
+        ]
+
+    def _count(self, m, registers, accelerator, counters, starved):
+        m.d.comb += [
+            counters.clear.eq(registers.clear_written),
+            counters.now.eq(self.now),
+            counters.request.eq(accelerator.request.any()),
+            counters.response.eq(accelerator.response.any()),
+            counters.reading.eq(accelerator.reading),
+            counters.writing.eq(accelerator.writing),
+            counters.barrier.eq(accelerator.waits_barrier),
+            counters.entries.eq(accelerator.waits_entry),
+            counters.data.eq(accelerator.waits_data),
+            counters.write_room.eq(accelerator.waits_room),
+            counters.request_credits.eq(starved),
+        ]
+        for name, member in counters.signature.members.items():
+            if member.flow is Out:
+                m.d.comb += getattr(registers, name).eq(getattr(counters, name))
+
+    def _report(self, m, registers, accelerator):
+        ended = accelerator.ended
+        m.d.comb += [
+            registers.epoch.eq(accelerator.epoch),
+            registers.arrived.eq(accelerator.arrived),
+        ]
+        totals = {
+            "operations": ended.valid,
+            "refused_arrivals": accelerator.refused,
+            "stray_responses": accelerator.stray,
+            "flag_errors": accelerator.flag_error,
+            "values_nan": accelerator.nan,
+            "values_overflow": accelerator.overflow,
+        }
+        for name, events in totals.items():
+            total = Signal(32, name=f"total_{name}")
+            m.d.sync += total.eq(total + sum(events[bit] for bit in range(len(events))))
+            m.d.comb += getattr(registers, name).eq(total)
+        last = {name: Signal.like(getattr(registers, f"last_{name}"), name=f"last_{name}_kept")
+                for name in ("code", "rank", "epoch", "waves")}  # fmt: skip
+        for name, kept in last.items():
+            m.d.comb += getattr(registers, f"last_{name}").eq(kept)
+            with m.If(ended.valid):
+                m.d.sync += kept.eq(getattr(ended, name))

@@ -1,0 +1,110 @@
+"""Ranks, links and the switch: the design that every engine, cocotb and the boards run."""
+
+from amaranth import Cat, Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from .accelerator.trace import RankTrace, WaveTrace
+from .config import SwitchConfig
+from .emulated_rank import EmulatedRank
+from .interfaces import Axi4LiteSignature, StorageSignature
+from .registers import (
+    SYSTEM_PAGE,
+    Axi4LiteBridge,
+    RegisterBank,
+    system_registers,
+)
+from .storage import BlockStorage
+from .switch import Switch
+from .transport.link import Link
+
+__all__ = ["System"]
+
+
+class System(wiring.Component):
+    """A switch with an emulated rank at each port.
+
+    Parameters
+    ----------
+    block_storage
+        Rank memories are block RAM inside the design. Otherwise they are ports, ``storage``, and
+        whoever runs the design owns their bytes.
+
+    Members
+    -------
+    axil : registers (`Axi4LiteSignature`, subordinate)
+    storage : by rank, the memory's array (`StorageSignature`), unless it is inside
+    done : every rank's program has ended
+    trace, rank_trace : for observers
+    """
+
+    def __init__(self, config: SwitchConfig, *, block_storage: bool = False):
+        self._config = config
+        self._block_storage = block_storage
+        members = {
+            "axil": In(Axi4LiteSignature()),
+            "done": Out(1),
+            "trace": Out(WaveTrace(config)),
+            "rank_trace": Out(RankTrace(config)).array(config.ranks),
+        }
+        if not block_storage:
+            members["storage"] = Out(StorageSignature(config)).array(config.ranks)
+        super().__init__(members)
+
+    @property
+    def config(self) -> SwitchConfig:
+        return self._config
+
+    def elaborate(self, platform):
+        m = Module()
+        config = self._config
+        m.submodules.switch = switch = Switch(config)
+        m.submodules.bridge = bridge = Axi4LiteBridge()
+        m.submodules.registers = registers = RegisterBank(
+            system_registers(config), page=SYSTEM_PAGE
+        )
+        connect(m, flipped(self.axil), bridge.axil)
+        connect(m, switch.trace, flipped(self.trace))
+        now = Signal(32)
+        m.d.sync += now.eq(now + 1)
+        m.d.comb += [switch.now.eq(now), registers.now.eq(now)]
+
+        done = Signal(config.ranks)
+        buses = [switch.bus, registers.bus]
+        for rank in range(config.ranks):
+            m.submodules[f"rank_{rank}"] = emulated = EmulatedRank(config, rank=rank)
+            m.submodules[f"link_up_{rank}"] = up = Link(config)
+            m.submodules[f"link_down_{rank}"] = down = Link(config)
+            connect(m, emulated.tx, up.i)
+            connect(m, up.o, switch.rx[rank])
+            connect(m, switch.tx[rank], down.i)
+            connect(m, down.o, emulated.rx)
+            connect(m, switch.rank_trace[rank], flipped(self.rank_trace[rank]))
+            self._connect_storage(m, rank, emulated)
+            buses.append(emulated.bus)
+            m.d.comb += [
+                up.latency.eq(registers.link_latency),
+                down.latency.eq(registers.link_latency),
+                emulated.go.eq(registers.go_written),
+                emulated.now.eq(now),
+                done[rank].eq(emulated.done),
+            ]
+        m.d.comb += [registers.done.eq(done), self.done.eq(done.all())]
+        self._join(m, bridge.bus, buses)
+        return m
+
+    def _connect_storage(self, m, rank, emulated):
+        if self._block_storage:
+            m.submodules[f"storage_{rank}"] = storage = BlockStorage(self._config)
+            connect(m, emulated.storage, storage.port)
+        else:
+            connect(m, emulated.storage, flipped(self.storage[rank]))
+
+    def _join(self, m, bus, buses):
+        """Every bank sees each access; the one that it is for answers, the others give zeros."""
+        read_data, known = 0, Cat(each.known for each in buses)
+        for each in buses:
+            for name in ("page", "word", "write", "write_data", "read"):
+                m.d.comb += getattr(each, name).eq(getattr(bus, name))
+            read_data = read_data | each.read_data
+        m.d.comb += [bus.read_data.eq(read_data), bus.known.eq(known.any())]

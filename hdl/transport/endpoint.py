@@ -1,0 +1,129 @@
+"""A rank's end of the link: packets to AXI4 and back, arrivals out."""
+
+from amaranth import Module, unsigned
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from ..config import SwitchConfig
+from ..interfaces import Axi4Signature, LinkSignature, MessageClass, Response
+from . import channels
+from .read_engine import AXI_INCR, ReadEngine
+from .receiver import Receiver
+from .transmitter import Transmitter
+from .write_engine import WriteEngine
+
+__all__ = ["DOORBELL_SPACING", "Arrival", "Endpoint"]
+
+#: Distance of two contexts' doorbells in the accelerator's address space, in bytes.
+DOORBELL_SPACING = 4096
+
+#: What a rank says when its operand is ready.
+Arrival = data.StructLayout({"epoch": unsigned(32), "context": unsigned(4)})
+
+
+class Endpoint(wiring.Component):
+    """Serves the accelerator's reads and writes from the rank's memory, and rings its doorbell.
+
+    Parameters
+    ----------
+    rank
+        The rank's number.
+
+    Members
+    -------
+    rx, tx : the link from and to the switch
+    axi : the rank's memory (`Axi4Signature`, manager)
+    arrival : an arrival to send; taken when its packet starts
+    acknowledged : the last arrival was answered (one cycle); ``acknowledgement`` says how
+
+    Timing
+    ------
+    See `ReadEngine` and `WriteEngine`; the receiver's queues and the transmitter add one cycle
+    each.
+    """
+
+    def __init__(self, config: SwitchConfig, *, rank: int):
+        self._config = config
+        self._rank = rank
+        super().__init__(
+            {
+                "rx": In(LinkSignature(config)),
+                "tx": Out(LinkSignature(config)),
+                "axi": Out(
+                    Axi4Signature(
+                        address_bits=config.address_bits, data_bytes=config.flit_bytes
+                    )
+                ),
+                "arrival": In(stream.Signature(Arrival)),
+                "acknowledged": Out(1),
+                "acknowledgement": Out(Response),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        config = self._config
+        m.submodules.receiver = receiver = Receiver(config, channels.endpoint_channels(config))
+        m.submodules.transmitter = transmitter = Transmitter(
+            config, channels.endpoint_sources(config), channels.credits_to_switch(config)
+        )
+        m.submodules.reads = reads = ReadEngine(config, source=self._rank)
+        m.submodules.writes = writes = WriteEngine(config, source=self._rank)
+        connect(m, receiver.link, flipped(self.rx))
+        connect(m, transmitter.link, flipped(self.tx))
+        m.d.comb += [
+            transmitter.link_credit.eq(receiver.credit),
+            transmitter.returned.eq(self.rx.credit),
+        ]
+        connect(m, getattr(receiver, f"channel_{channels.READ_REQUEST}"), reads.i)
+        connect(m, getattr(receiver, f"channel_{channels.WRITE_DATA}"), writes.i)
+        connect(m, reads.o, transmitter.read_data)
+        connect(m, writes.o, transmitter.write_responses)
+        self._connect_axi(m, reads, writes)
+        self._arrive(m, receiver, transmitter)
+        return m
+
+    def _connect_axi(self, m, reads, writes):
+        axi = self.axi
+        size = self._config.flit_address_bits
+        for engine, channel in ((reads, "ar"), (writes, "aw")):
+            for name in ("addr", "len", "valid"):
+                m.d.comb += getattr(axi, channel + name).eq(getattr(engine, channel + name))
+            m.d.comb += [
+                getattr(axi, channel + "size").eq(size),
+                getattr(axi, channel + "burst").eq(AXI_INCR),
+                getattr(engine, channel + "ready").eq(getattr(axi, channel + "ready")),
+            ]
+        for name in ("wdata", "wstrb", "wlast", "wvalid", "bready"):
+            m.d.comb += getattr(axi, name).eq(getattr(writes, name))
+        for name in ("wready", "bresp", "bvalid"):
+            m.d.comb += getattr(writes, name).eq(getattr(axi, name))
+        m.d.comb += axi.rready.eq(reads.rready)
+        for name in ("rdata", "rresp", "rvalid"):
+            m.d.comb += getattr(reads, name).eq(getattr(axi, name))
+
+    def _arrive(self, m, receiver, transmitter):
+        arrivals = transmitter.arrivals
+        head, payload = arrivals.head, arrivals.payload
+        arrival = self.arrival.payload
+        answer = getattr(receiver, f"channel_{channels.WRITE_RESPONSE}")
+        m.d.comb += [
+            head.valid.eq(self.arrival.valid),
+            head.payload.flits.eq(1),
+            head.payload.header.message_class.eq(MessageClass.WRITE_DATA),
+            head.payload.header.inc.eq(1),
+            head.payload.header.source.eq(self._rank),
+            head.payload.header.destination.eq(self._rank),
+            head.payload.header.context.eq(arrival.context),
+            head.payload.header.address.eq(arrival.context * DOORBELL_SPACING),
+            head.payload.header.length.eq(8),
+            payload.valid.eq(self.arrival.valid),
+            payload.payload.data.eq(arrival.epoch),
+            self.arrival.ready.eq(payload.ready),
+            answer.ready.eq(1),
+            self.acknowledged.eq(answer.valid),
+            self.acknowledgement.eq(answer.payload.header.status),
+        ]
+        # Ordinary answers: this endpoint asks for nothing, so whatever comes is dropped.
+        for number in (channels.CORE_READ_DATA, channels.CORE_WRITE_RESPONSE):
+            m.d.comb += getattr(receiver, f"channel_{number}").ready.eq(1)

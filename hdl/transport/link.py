@@ -1,0 +1,59 @@
+"""One direction of a link: a delay line whose length is set at run time."""
+
+from amaranth import Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+
+from ..config import SwitchConfig
+from ..interfaces import LinkSignature
+
+__all__ = ["Link"]
+
+
+class Link(wiring.Component):
+    """Carries a flit and returned credits each cycle, `latency` cycles later, in order.
+
+    Members
+    -------
+    i, o : the sending and the receiving end
+    latency : cycles from ``i`` to ``o``, 2..`link_latency_max`; change it only while nothing is
+        under way
+
+    The line is a memory written and read every cycle, `latency` apart: one block RAM word a flit
+    in flight, however long the link is.
+    """
+
+    def __init__(self, config: SwitchConfig):
+        self._config = config
+        super().__init__(
+            {
+                "i": In(LinkSignature(config)),
+                "o": Out(LinkSignature(config)),
+                "latency": In(range(config.link_latency_max + 1)),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        depth = self._config.link_latency_max
+        width = 1 + len(self.i.flit.as_value()) + len(self.i.credit)
+        m.submodules.line = line = Memory(shape=width, depth=depth, init=[])
+        write = line.write_port()
+        read = line.read_port()
+        sent = [self.i.valid, self.i.credit, self.i.flit.as_value()]
+        received = [self.o.valid, self.o.credit, self.o.flit.as_value()]
+
+        position = Signal(range(depth))
+        m.d.sync += position.eq(position + 1)
+        m.d.comb += [
+            write.addr.eq(position),
+            write.en.eq(1),
+            read.addr.eq(position - self.latency + 1),
+        ]
+        offset = 0
+        for source, sink in zip(sent, received, strict=True):
+            stop = offset + len(source)
+            m.d.comb += [write.data[offset:stop].eq(source), sink.eq(read.data[offset:stop])]
+            offset = stop
+        return m
