@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable
+from contextlib import contextmanager
 from pathlib import Path
 
 from amaranth._toolchain.yosys import _BuiltinYosys
@@ -22,6 +23,7 @@ from amaranth.hdl import Fragment
 from amaranth.hdl._ir import PortDirection
 
 from .base import STORAGE_PORTS, EngineError, Harness
+from .split import split
 
 __all__ = ["build_library", "cache_folder", "find_compiler", "require_compiler"]
 
@@ -65,7 +67,7 @@ def require_compiler() -> str:
 
 @functools.cache
 def _compiler_version(compiler: str) -> str:
-    run = subprocess.run([compiler, "--version"], capture_output=True, text=True)
+    run = subprocess.run([compiler, "--version"], check=False, capture_output=True, text=True)
     return run.stdout
 
 
@@ -87,13 +89,34 @@ def _keep(path: Path, write: Callable[[Path], None]) -> Path:
     return path
 
 
+@contextmanager
+def _zero_memories_left_out():
+    """Let Amaranth write no initial contents for memories that start as zeros.
+
+    It writes every initial bit on its own (12 s a MiB), and Yosys and the compiler carry each word
+    on (34 s a MiB); a CXXRTL memory without contents starts as zeros anyway.
+    """
+    emit = rtlil.ModuleEmitter.emit_memory
+
+    def emit_unless_zero(emitter, index, cell):
+        if any(cell.init):
+            emit(emitter, index, cell)
+
+    rtlil.ModuleEmitter.emit_memory = emit_unless_zero
+    try:
+        yield
+    finally:
+        rtlil.ModuleEmitter.emit_memory = emit
+
+
 def _rtlil(harness: Harness) -> str:
     ports = {"clk": (harness.clk, PortDirection.Input)}
     for port in harness.ports.values():
         direction = PortDirection.Input if port.is_input else PortDirection.Output
         ports[port.name] = (port.signal, direction)
     fragment = Fragment.get(harness, None)
-    text, _names = rtlil.convert_fragment(fragment, ports, "top", emit_src=False)
+    with _zero_memories_left_out():
+        text, _names = rtlil.convert_fragment(fragment, ports, "top", emit_src=False)
     return text
 
 
@@ -102,7 +125,7 @@ def _script(waves: bool) -> str:
 
 
 def _cxx(text: str, script: str) -> str:
-    return _BuiltinYosys.run(["-q", "-"], f"read_rtlil <<rtlil\n{text}\nrtlil\n{script}\n")
+    return split(_BuiltinYosys.run(["-q", "-"], f"read_rtlil <<rtlil\n{text}\nrtlil\n{script}\n"))
 
 
 def _member(name: str) -> str:
@@ -140,9 +163,10 @@ def _compile(compiler: str, flags: list[str], table: str, model: Path, output: P
         "-o",
         str(output),
     ]
-    run = subprocess.run(command, capture_output=True, text=True)
+    run = subprocess.run(command, check=False, capture_output=True, text=True)
     if run.returncode:
-        first = next(iter(run.stderr.splitlines()), "no message")
+        errors = [line for line in run.stderr.splitlines() if "error" in line]
+        first = errors[0] if errors else "no message"
         raise EngineError(f"engine: {compiler} failed with {run.returncode}: {first}")
 
 

@@ -9,7 +9,7 @@ from amaranth.hdl._mem import MemoryInstance
 from amaranth.sim import Simulator
 from amaranth.sim.pysim import _VCDWriter
 
-from .base import DEFAULT_CLOCK_HZ, Engine, EngineError, Harness, MemoryPorts, Recording
+from .base import DEFAULT_CLOCK_HZ, Engine, Harness, MemoryPorts, Recording
 from .sparse import SparseMemory
 
 __all__ = ["PysimEngine"]

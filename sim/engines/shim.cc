@@ -191,10 +191,10 @@ struct Engine {
         top.debug_info(&items, &scopes, "bench ");
         // The clock comes first, so its identifier is "!" (see sample_vcd). Names with "$" are
         // intermediate results that Amaranth numbers.
-        for (auto &part : items["bench clk"]) writer->add("bench clk", part);
+        writer->add("bench clk", items["bench clk"]);
         writer->add(items, [](const std::string &name, const cxxrtl::debug_item &item) {
             return item.type != cxxrtl::debug_item::MEMORY && name != "bench clk" &&
-                   name.find('$') == std::string::npos;
+                   name.find("port$") == std::string::npos;
         });
         if (waves_wanted()) sample_vcd();
         return true;

@@ -60,9 +60,8 @@ class MemoryClient(wiring.Component):
         ]
         m.d.sync += [status.count.eq(status.count + 1), self.last.eq(word)]
         with m.Switch(status.phase):
-            with m.Case(Phase.IDLE):
-                with m.If(self.go):
-                    m.d.sync += status.phase.eq(Phase.READ)
+            with m.Case(Phase.IDLE), m.If(self.go):
+                m.d.sync += status.phase.eq(Phase.READ)
             with m.Case(Phase.READ):
                 m.d.sync += status.phase.eq(Phase.WRITE)
             with m.Case(Phase.WRITE):
