@@ -53,7 +53,9 @@ def main():
     if sys.version_info < PYTHON:
         found = ".".join(map(str, sys.version_info[:3]))
         needed = ".".join(map(str, PYTHON))
-        print(f"python: must be {needed} or newer, not {found}; name one: make PYTHON=python3.12 ...")
+        print(
+            f"python: must be {needed} or newer, not {found}; name one: make PYTHON=python3.12 ..."
+        )
         return 1
 
     missing = [tool for tool in TOOLS if not tool.present()]
