@@ -14,6 +14,8 @@ export PYTHONHASHSEED ?= 0
 export AMARANTH_USE_YOSYS := builtin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
+# One thread for matrix products in each test worker: the workers fill the cores already.
+PYTEST := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(PY) -m pytest -n $(JOBS) --dist worksteal
 INSTALL := $(PY) -m pip install --quiet --constraint constraints.txt
 # The model goes into the environment, so a new environment is a new model.
 ENV_STAMP := $(VENV)/.installed
@@ -73,16 +75,17 @@ waves: env ## Draw the README's picture again: one wave in flight beside eight
 .PHONY: docs
 docs: env ## Write the generated parts of docs/ again
 	$(PY) -m scripts.make_docs
+	$(PY) -m scripts.draw_architecture
 
 # -- checking ----------------------------------------------------------------------------------
 
 .PHONY: test
 test: tools env model lint ## Everything that must pass: lint and tests
-	$(PY) -m pytest -n $(JOBS) --dist worksteal $(PYTEST_ARGS)
+	$(PYTEST) $(PYTEST_ARGS)
 
 .PHONY: test-long
 test-long: tools env model ## The tests that `make test` leaves out for their length
-	$(PY) -m pytest -n $(JOBS) --dist worksteal -m long $(PYTEST_ARGS)
+	$(PYTEST) -m long $(PYTEST_ARGS)
 
 .PHONY: lint
 lint: env ## Lint and format check

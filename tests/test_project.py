@@ -17,7 +17,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from scripts import check_tools, make_docs
+from scripts import check_tools, draw_architecture, make_docs
 
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -315,6 +315,10 @@ def test_links_between_files_lead_somewhere(tracked):
 
 def test_generated_parts_are_up_to_date():
     assert not [path.name for path in make_docs.stale()], "run `make docs`"
+
+
+def test_block_diagram_is_up_to_date():
+    assert draw_architecture.FILE.read_text() == draw_architecture.draw(), "run `make docs`"
 
 
 def test_every_field_is_described():
