@@ -30,7 +30,7 @@ __all__ = ["build_library", "cache_folder", "find_compiler", "require_compiler"]
 #: Compilers looked for where the environment names none.
 COMPILERS = ("g++", "c++", "clang++")
 #: See docs/engines.md for what was measured.
-FLAGS = ("-std=c++17", "-O1", "-fPIC", "-shared", "-w")
+FLAGS = ("-std=c++17", "-O3", "-fPIC", "-shared", "-w")
 #: Yosys passes before the C++ is written.
 PASSES = ()
 
