@@ -59,8 +59,8 @@ REFUSED = [
     ({"waves": 128}, "waves: must be 1..64, not 128"),
     ({"waves": 6}, "waves: must be a power of two, not 6"),
     (
-        {"waves": 64, "flit_bytes": 16, "payload_bytes": 16, "wave_bytes": 65536},
-        "waves: waves times packets in a wave (4096) must fit a 16-bit tag, not 64",
+        {"waves": 64, "payload_bytes": 32, "wave_bytes": 65536},  # 6 + 11 bits
+        "waves: waves times packets in a wave (2048) must fit a 16-bit tag, not 64",
     ),
     ({"write_waves": 0}, "write_waves: must be 1..128, not 0"),
     ({"write_waves": 256}, "write_waves: must be 1..128, not 256"),
