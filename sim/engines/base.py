@@ -1,4 +1,4 @@
-"""What every engine offers: ports by name, a clock, the ranks' memories, recording and waveforms."""
+"""What every engine offers: ports by name, a clock, memories, recording and waveforms."""
 
 from __future__ import annotations
 

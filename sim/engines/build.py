@@ -125,7 +125,9 @@ def _script(waves: bool) -> str:
 
 
 def _cxx(text: str, script: str) -> str:
-    return split(_BuiltinYosys.run(["-q", "-"], f"read_rtlil <<rtlil\n{text}\nrtlil\n{script}\n"))
+    # The one warning, of feedback wires, is told by `CxxrtlEngine.single_pass` instead.
+    commands = f"read_rtlil <<rtlil\n{text}\nrtlil\n{script}\n"
+    return _BuiltinYosys.run(["-q", "-"], commands, ignore_warnings=True)
 
 
 def _member(name: str) -> str:
@@ -151,13 +153,14 @@ def _table(harness: Harness, model: str) -> str:
     )
 
 
-def _compile(compiler: str, flags: list[str], table: str, model: Path, output: Path):
-    table_file = output.with_suffix(".h")
+def _compile(compiler: str, flags: list[str], table: str, model: str, output: Path):
+    model_file, table_file = output.with_suffix(".cc"), output.with_suffix(".h")
+    model_file.write_text(model)
     table_file.write_text(table)
     command = [
         compiler,
         *flags,
-        f'-DTIDEGATE_MODEL="{model}"',
+        f'-DTIDEGATE_MODEL="{model_file}"',
         f'-DTIDEGATE_TABLE="{table_file}"',
         str(SHIM),
         "-o",
@@ -190,15 +193,20 @@ def build_library(
     include = Path(str(_BuiltinYosys.data_dir())) / "include" / "backends" / "cxxrtl" / "runtime"
 
     text, script = _rtlil(harness), _script(waves)
-    model = _keep(
-        cache / f"{_digest(text, script, yosys_version)}.cc",
+    cxx = _keep(
+        cache / f"{_digest(text, script, yosys_version)}.cxx",
         lambda path: path.write_text(_cxx(text, script)),
     )
-    cxx = model.read_text()
-    table = _table(harness, cxx)
+    model = split(cxx.read_text())
+    table = _table(harness, model)
     flags = [*FLAGS, *(["-DTIDEGATE_WAVES"] if waves else []), f"-I{include}"]
     key = _digest(
-        cxx, table, SHIM.read_text(), _compiler_version(compiler), shlex.join(flags), yosys_version
+        model,
+        table,
+        SHIM.read_text(),
+        _compiler_version(compiler),
+        shlex.join(flags),
+        yosys_version,
     )
     library = cache / f"{key}.so"
     if not library.exists():

@@ -9,7 +9,7 @@ from amaranth.hdl._mem import MemoryInstance
 from amaranth.sim import Simulator
 from amaranth.sim.pysim import _VCDWriter
 
-from .base import DEFAULT_CLOCK_HZ, Engine, Harness, MemoryPorts, Recording
+from .base import DEFAULT_CLOCK_HZ, Engine, EngineError, Harness, MemoryPorts, Recording
 from .sparse import SparseMemory
 
 __all__ = ["PysimEngine"]
@@ -154,7 +154,10 @@ class PysimEngine(Engine):
     def start_vcd(self, path, window=None) -> None:
         self.stop_vcd()
         self._vcd_window = self._window(window)
-        self._vcd_file = open(path, "w")
+        try:
+            self._vcd_file = open(path, "w")  # noqa: SIM115 (closed by stop_vcd)
+        except OSError as error:
+            raise EngineError(f"vcd: cannot write {str(path)!r}: {error.strerror}") from None
         self._open_vcd_in_window()
 
     def _open_vcd_in_window(self):
@@ -183,6 +186,9 @@ class PysimEngine(Engine):
         return last is not None and self._cycle > last
 
     def stop_vcd(self) -> None:
+        if self._vcd_file is not None and self._vcd is None:  # the window never came
+            self._vcd_window = (0, None)
+            self._open_vcd_in_window()
         if self._vcd is not None:
             engine = self._simulator._engine
             engine._vcd_writers.remove(self._vcd)

@@ -176,6 +176,7 @@ struct Engine {
     static constexpr size_t FLUSH_BYTES = 1 << 20;
     FILE *file = nullptr;
     cxxrtl::vcd_writer *writer = nullptr;
+    bool sampled = false;
     uint64_t first = 0, last = 0, period = 0;
 
     bool waves_wanted() const { return file && cycle >= first && cycle <= last; }
@@ -183,6 +184,7 @@ struct Engine {
     bool start_vcd(const char *path, uint64_t from, uint64_t to, uint64_t clock_hz) {
         file = fopen(path, "w");
         if (!file) return false;
+        sampled = false;
         first = from, last = to, period = FEMTOSECONDS / clock_hz;
         writer = new cxxrtl::vcd_writer;
         writer->timescale(1, "fs");
@@ -203,6 +205,7 @@ struct Engine {
     // One sample a cycle; the clock's two edges are written by hand around it.
     void sample_vcd() {
         settle();
+        sampled = true;
         writer->sample(cycle * period);
         if (cycle) writer->buffer += "1!\n";
         writer->buffer += "#" + std::to_string(cycle * period + period / 2) + "\n0!\n";
@@ -216,6 +219,7 @@ struct Engine {
 
     void stop_vcd() {
         if (!file) return;
+        if (!sampled) sample_vcd();  // the window never came: a header and the last values
         flush_vcd();
         fclose(file);
         delete writer;

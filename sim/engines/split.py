@@ -14,9 +14,14 @@ __all__ = ["split"]
 
 #: Characters of source in one function. Measured: see docs/engines.md.
 PART_CHARACTERS = 8_000
+#: Wires that one function tells the waveform writer about.
+DEBUG_ITEMS = 200
 
 _LOCAL = re.compile(r"\tvalue<\d+> (\w+);\Z")
 _EDGE = "\tif (posedge_p_clk) {"
+_DEBUG_INFO = "CXXRTL_EXTREMELY_COLD\nvoid p_top::debug_info("
+_COLD = '__attribute__((optimize("O0")))\n'
+_DEBUG_ITEM = r"(?:\t\tstatic const .*;\n)?\t\titems->add\(.*\);\n"
 _CONSTRUCTOR = "\tp_top(interior) {}\n"
 
 
@@ -24,26 +29,53 @@ def split(cxx: str) -> str:
     """The same model with its evaluation in parts, or `cxx` itself if it has another form."""
     members: dict[str, str] = {}
     declarations: list[str] = []
-    for name, result in (("eval", "bool"), ("debug_eval", "void")):
-        found = re.search(rf"^{result} p_top::{name}\(([^)]*)\) {{\n(.*?)^}}\n", cxx, re.M | re.S)
+    for name, parameters, arguments in (
+        ("eval", "performer *performer, bool posedge_p_clk", "performer, posedge_p_clk"),
+        ("debug_eval", "", ""),
+    ):
+        found = re.search(rf"^\w+ p_top::{name}\([^)]*\) {{\n(.*?)^}}\n", cxx, re.M | re.S)
         if not found:
             continue
-        locals_, head, statements, tail = _parse(found[2].splitlines())
+        locals_, head, statements, tail = _parse(found[1].splitlines())
         if any("converged" in statement for statement in statements):
             return cxx
         members |= locals_
-        bodies = [f"{result} p_top::{name}({found[1]}) {{"]
-        parts = []
-        for i, body in enumerate(_parts(statements)):
-            arguments = "performer *performer, bool posedge_p_clk" if name == "eval" else ""
-            declarations.append(f"\tvoid {name}_{i}({arguments});")
-            parts.append(f"void p_top::{name}_{i}({arguments}) {{\n{body}\n}}\n")
-        call = "(performer, posedge_p_clk)" if name == "eval" else "()"
-        bodies += [*head, *(f"\t{name}_{i}{call};" for i in range(len(parts))), *tail, "}\n"]
-        cxx = cxx[: found.start()] + "\n".join([*parts, "\n".join(bodies)]) + cxx[found.end() :]
+        parts = list(_parts(statements))
+        declarations += [f"\tvoid {name}_{i}({parameters});" for i in range(len(parts))]
+        calls = [f"\t{name}_{i}({arguments});" for i in range(len(parts))]
+        functions = [
+            f"void p_top::{name}_{i}({parameters}) {{\n{body}\n}}\n\n"
+            for i, body in enumerate(parts)
+        ]
+        body = "\n".join([*head, *calls, *tail]) + "\n"
+        cxx = _splice(cxx, found.span(1), body)
+        cxx = _splice(cxx, (found.start(), found.start()), "".join(functions))
+    cxx = _split_debug_items(cxx, declarations)
     present = set(re.findall(r"^\t(?:/\*\w+\*/ )?(?:value|wire)<\d+> (\w+);$", cxx, re.M))
     declarations += [line for name, line in members.items() if name not in present]
     return cxx.replace(_CONSTRUCTOR, "\n".join(declarations) + "\n\n" + _CONSTRUCTOR, 1)
+
+
+def _splice(text: str, span: tuple[int, int], new: str) -> str:
+    return text[: span[0]] + new + text[span[1] :]
+
+
+def _split_debug_items(cxx: str, declarations: list[str]) -> str:
+    """Move the list of a model's wires, thousands of calls that run once, out of optimization."""
+    cxx = re.sub(r"\t\t/\* attribute \w+ is over 64 bits wide \*/\n", "", cxx)
+    found = re.search(rf"(?:{_DEBUG_ITEM})+", cxx)
+    if not found:
+        return cxx
+    parameters = "debug_items *items, const std::string &path"
+    items = re.findall(_DEBUG_ITEM, found[0])
+    calls, functions = [], []
+    for i, at in enumerate(range(0, len(items), DEBUG_ITEMS)):
+        declarations.append(f"\tvoid debug_items_{i}({parameters});")
+        calls.append(f"\t\tdebug_items_{i}(items, path);\n")
+        body = "".join(items[at : at + DEBUG_ITEMS])
+        functions.append(f"{_COLD}void p_top::debug_items_{i}({parameters}) {{\n{body}}}\n\n")
+    cxx = _splice(cxx, found.span(), "".join(calls))
+    return cxx.replace(_DEBUG_INFO, "".join(functions) + _DEBUG_INFO, 1)
 
 
 def _parse(lines: list[str]):

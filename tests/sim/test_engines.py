@@ -232,7 +232,7 @@ def test_second_build_comes_from_the_cache(tmp_path):
         create("cxxrtl", top, cache_dir=tmp_path, phases=phases.append).close()
     assert phases == ["generate", "compile", "load", "generate", "load"]
     kept = sorted(path.suffix for path in tmp_path.iterdir())
-    assert kept == [".cc", ".so"]
+    assert kept == [".cxx", ".so"]
     create("cxxrtl", lambda: EngineTop(CONFIG, lanes=1), cache_dir=tmp_path).close()
     assert len(list(tmp_path.iterdir())) == 4
 
