@@ -69,7 +69,7 @@ class Host:
     def __init__(self, engine: Engine, config: SwitchConfig):
         self.engine = engine
         self.config = config
-        self._tables = {
+        self.tables = {
             "switch": (switch_registers(config), SWITCH_PAGE),
             "system": (system_registers(config), SYSTEM_PAGE),
         } | {
@@ -77,7 +77,7 @@ class Host:
             for rank in range(config.ranks)
         }
         self._address, self._width = {}, {}
-        for where, (table, page) in self._tables.items():
+        for where, (table, page) in self.tables.items():
             for name, address in addresses(table, page).items():
                 self._address[where, name] = address
             for register in table:

@@ -248,9 +248,7 @@ class Accelerator(wiring.Component):
         """Complete waves through the reducer."""
         read_out, reducer, controller = self._read_out, self._reducer, self._controller
         # Between issue and read-out: as many waves as there are entries, and one that is empty.
-        m.submodules.waves = waves = Queue(
-            WaveLayout(self._config), depth=self._config.waves + 1
-        )
+        m.submodules.waves = waves = Queue(WaveLayout(self._config), depth=self._config.waves + 1)
         connect(m, controller.waves, waves.i)
         connect(m, waves.o, read_out.waves)
         for rank, table in enumerate(self._tables):

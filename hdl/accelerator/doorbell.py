@@ -44,9 +44,7 @@ class Doorbell(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.answers = answers = Queue(
-            data.StructLayout(
-                {"generation": unsigned(4), "tag": unsigned(16), "status": Response}
-            ),
+            data.StructLayout({"generation": unsigned(4), "tag": unsigned(16), "status": Response}),
             depth=1,
         )
         beat = self.i.payload

@@ -177,9 +177,7 @@ class InstructionQueue(wiring.Component):
         source_end = Signal(HOST_ADDRESS_BITS + 1)
         destination_end = Signal(HOST_ADDRESS_BITS + 1)
         flag_end = Signal(HOST_ADDRESS_BITS + 1)
-        m.d.comb += rounded.eq(
-            ((self.length + (config.flit_bytes - 1)) >> shift) << shift
-        )
+        m.d.comb += rounded.eq(((self.length + (config.flit_bytes - 1)) >> shift) << shift)
         limit = Const(config.memory_bytes, HOST_ADDRESS_BITS + 1)
         in_source = (flag >= source) & (flag < source_end)
         in_destination = (flag >= destination) & (flag < destination_end)
@@ -191,8 +189,12 @@ class InstructionQueue(wiring.Component):
         )
         built = Signal()
         m.d.comb += built.eq(
-            sum(self.format == Format[name.upper()].value for name in KNOWN_FORMATS
-                if name in config.formats) != 0
+            sum(
+                self.format == Format[name.upper()].value
+                for name in KNOWN_FORMATS
+                if name in config.formats
+            )
+            != 0
         )
 
         def refuse(code):
@@ -225,9 +227,7 @@ class InstructionQueue(wiring.Component):
                 m.next = "NEXT"
                 with m.If(grid | (flag % FLAG_BYTES != 0)):
                     refuse(Status.UNALIGNED)
-                with m.Elif(
-                    (source_end > limit) | (destination_end > limit) | (flag_end > limit)
-                ):
+                with m.Elif((source_end > limit) | (destination_end > limit) | (flag_end > limit)):
                     refuse(Status.OUT_OF_RANGE)
                 with m.Elif(crossing | in_source | in_destination):
                     refuse(Status.OVERLAP)

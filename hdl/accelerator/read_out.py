@@ -181,9 +181,7 @@ class ReadOut(wiring.Component):
             wanted.eq(~in_packet & present & (begun | ~drop) & slot),
             start.eq(wanted & self.room.all()),
             read.eq(start | in_packet),
-            ends_packet.eq(
-                Mux(in_packet, in_this == 1, start & (self.packet_flits == 1))
-            ),
+            ends_packet.eq(Mux(in_packet, in_this == 1, start & (self.packet_flits == 1))),
             ends_wave.eq(ends_packet & (left <= config.flit_bytes)),
             self.read_enable.eq(read),
             self.read_flit.eq(flit),

@@ -64,9 +64,7 @@ class WaveTable(wiring.Component):
         generation = Array(
             Signal(GENERATION_BITS, name=f"generation_{entry}") for entry in range(config.waves)
         )
-        response = Array(
-            Signal(2, name=f"response_{entry}") for entry in range(config.waves)
-        )
+        response = Array(Signal(2, name=f"response_{entry}") for entry in range(config.waves))
 
         beat = self.i.payload
         tag_packet = beat.header.tag[: packet_bits(config)]
