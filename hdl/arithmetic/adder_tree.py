@@ -1,22 +1,19 @@
-"""Exact sum of sign-and-magnitude integers in fixed order."""
+"""Exact sum of integers that come as sign and magnitude."""
 
 from amaranth import Cat, Const, Module, Signal, signed, unsigned
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from .formats import tree_levels
+from .pipeline import reduce_pairs, tree_delay, tree_levels
 
-__all__ = ["LEVELS_PER_STAGE", "AdderTree"]
-
-#: Levels of a tree between two registers.
-LEVELS_PER_STAGE = 2
+__all__ = ["AdderTree"]
 
 
 class AdderTree(wiring.Component):
-    """Adds one magnitude with a sign from every rank; exact, so order does not matter.
+    """Adds an integer from every rank; exact, so order does not matter.
 
-    A node adds or subtracts its second operand, by whether the signs differ, and hands the first
-    operand's sign up: no operand is negated on its own, and each node is one carry chain.
+    A node adds or subtracts its right operand, by whether the signs differ, and hands the left
+    one's sign up: no operand is negated on its own, and each node is one carry chain.
 
     Parameters
     ----------
@@ -25,7 +22,7 @@ class AdderTree(wiring.Component):
 
     Ports
     -----
-    valid : operands are there in this cycle; without it the registers keep still
+    valid : operands are there in this cycle
     magnitudes, signs : the operands, rank 0 first
     sum, sign : the sum is ``sum`` if ``sign`` is 0, ``-sum`` if it is 1; after `delay` cycles
     """
@@ -46,64 +43,34 @@ class AdderTree(wiring.Component):
     @property
     def delay(self) -> int:
         """Cycles from operands to sum."""
-        return -(-tree_levels(self._ranks) // LEVELS_PER_STAGE)
+        return tree_delay(self._ranks)
 
     def elaborate(self, platform):
         m = Module()
-        nodes = [(self.magnitudes[rank], self.signs[rank]) for rank in range(self._ranks)]
-        levels = tree_levels(self._ranks)
-        valid = self.valid
-        for level in range(1, levels + 1):
-            nodes = self._add_pairs(m, level, nodes)
-            if level % LEVELS_PER_STAGE == 0 or level == levels:
-                nodes = self._register(m, level, nodes, valid)
-                if level < levels:
-                    valid = self._delayed(m, level, valid)
-        ((total, sign),) = nodes
+
+        def add(left, right, name):
+            (a, sign), (b, sign_b) = left, right
+            total = Signal(signed(max(len(a), len(b)) + (1 if a.shape().signed else 2)), name=name)
+            differ = Signal(name=f"{name}_differ")
+            m.d.comb += [
+                differ.eq(sign ^ sign_b),
+                total.eq(_add_or_subtract(a, b, differ, len(total))),
+            ]
+            return total, sign
+
+        leaves = [(magnitude, self.signs[r]) for r, magnitude in enumerate(self.magnitudes)]
+        total, sign = reduce_pairs(m, leaves, add, valid=self.valid)
         m.d.comb += [self.sum.eq(total), self.sign.eq(sign)]
         return m
 
-    def _add_pairs(self, m, level, nodes):
-        """The next level: pairs of neighbours added, an odd one out handed through."""
-        width = self._width + level + 1
-        result = []
-        for k in range(0, len(nodes) - 1, 2):
-            (a, sign_a), (b, sign_b) = nodes[k : k + 2]
-            total = Signal(signed(width), name=f"level{level}_{k // 2}")
-            differ = Signal(name=f"level{level}_{k // 2}_differ")
-            m.d.comb += [
-                differ.eq(sign_a ^ sign_b),
-                total.eq(add_or_subtract(a, b, differ, width)),
-            ]
-            result.append((total, sign_a))
-        if len(nodes) % 2:
-            result.append(nodes[-1])
-        return result
 
-    def _register(self, m, level, nodes, valid):
-        result = []
-        for k, (total, sign) in enumerate(nodes):
-            held = Signal(total.shape(), name=f"stage{level}_{k}")
-            held_sign = Signal(name=f"stage{level}_{k}_sign")
-            with m.If(valid):
-                m.d.sync += [held.eq(total), held_sign.eq(sign)]
-            result.append((held, held_sign))
-        return result
-
-    def _delayed(self, m, level, valid):
-        later = Signal(name=f"valid{level}")
-        m.d.sync += later.eq(valid)
-        return later
-
-
-def add_or_subtract(a, b, subtract, width):
-    """``a - b`` if `subtract` else ``a + b``, as one carry chain with its carry-in below bit 0."""
+def _add_or_subtract(a, b, subtract, width):
+    """``a - b`` if `subtract` else ``a + b``: one carry chain, its carry-in below bit 0."""
     a = Cat(subtract, _extended(a, width))
     b = Cat(subtract, _extended(b, width) ^ subtract.replicate(width))
     return (a + b)[1 : width + 1].as_signed()
 
 
 def _extended(value, width):
-    missing = width - len(value)
     sign = value[-1] if value.shape().signed else Const(0, 1)
-    return Cat(value, sign.replicate(missing))
+    return Cat(value, sign.replicate(width - len(value)))

@@ -4,12 +4,15 @@ from dataclasses import dataclass
 
 __all__ = [
     "BF16",
+    "BF16_WINDOW_BITS",
     "FLOAT_FORMATS",
     "FP16",
+    "FP16_REFERENCE",
     "SIGNIFICAND_BITS",
     "WINDOW_BITS",
     "FloatFormat",
-    "tree_levels",
+    "exponent_bits",
+    "headroom_bits",
 ]
 
 
@@ -35,6 +38,11 @@ class FloatFormat:
         """Bits of the one NaN that leaves the reducer: positive and quiet."""
         return self.infinity | 1 << (self.fraction_bits - 1)
 
+    @property
+    def spare_bits(self) -> int:
+        """Fraction bits that fp16 has more."""
+        return 10 - self.fraction_bits
+
 
 FP16 = FloatFormat(exponent_bits=5, fraction_bits=10)
 BF16 = FloatFormat(exponent_bits=8, fraction_bits=7)
@@ -54,6 +62,11 @@ WINDOW_BITS = SIGNIFICAND_BITS + FP16_REFERENCE - 1
 BF16_WINDOW_BITS = 32
 
 
-def tree_levels(ranks: int) -> int:
-    """Levels of a binary tree over `ranks` leaves; also the bits by which a sum outgrows them."""
-    return (ranks - 1).bit_length()
+def exponent_bits(formats: tuple[str, ...]) -> int:
+    """Width of an exponent field that holds those of all `formats`."""
+    return max(FLOAT_FORMATS[name].exponent_bits for name in formats)
+
+
+def headroom_bits(formats: tuple[str, ...]) -> int:
+    """Width of a sum's headroom (see `Align`): the largest reference and 4 levels of adders."""
+    return exponent_bits(formats) + 1

@@ -1,53 +1,28 @@
-"""Coarse normalization of a signed sum: shifts by 16s and by 4s."""
+"""Normalization of a signed sum: finds its leading bit and shifts it to the top."""
 
 from amaranth import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from .formats import SIGNIFICAND_BITS
+from .pipeline import register
 
-__all__ = [
-    "BELOW_SIGNIFICAND",
-    "NORMALIZED_BITS",
-    "Normalize",
-    "leading_groups",
-    "shift_digit",
-]
+__all__ = ["NORMALIZED_BITS", "Normalize"]
 
-#: What is kept of a sum: the significand, a guard bit, and 3 bits for the last shift.
-BELOW_SIGNIFICAND = 1 + 3
-NORMALIZED_BITS = SIGNIFICAND_BITS + BELOW_SIGNIFICAND
-
-
-def leading_groups(value, step, negative, most):
-    """How many groups of `step` bits, at most `most`, equal the sign from the top of `value`."""
-    count = most
-    for k in reversed(range(most)):
-        top = len(value) - step * k
-        group = value[top - step : top]
-        count = Mux(Mux(negative, group.all(), ~group.any()), count, k)
-    return count
-
-
-def shift_digit(value, step, digit):
-    """`value` shifted up by `digit` (two bits) times `step`, at its own width."""
-    for bit in range(2):
-        places = step << bit
-        if places < len(value):
-            value = Mux(digit[bit], Cat(Const(0, places), value[:-places]), value)
-    return value
+#: What is kept of a sum: a significand and a guard bit.
+NORMALIZED_BITS = SIGNIFICAND_BITS + 1
 
 
 class Normalize(wiring.Component):
-    """Shifts a sum's leading bit up to its top, short of 0 to 3 places; one register.
+    """Shifts a sum's leading bit up to its top; two registers.
 
-    The shift is found digit by digit in base 4, and never passes the headroom: so a result below
-    the smallest normal number keeps its fixed place (gradual underflow). The sum stays in two's
-    complement; `Round` makes up for that.
+    The shift is found digit by digit in base 4, 16s first, and never passes the headroom: so a
+    result below the smallest normal number keeps its fixed place (gradual underflow). The sum stays
+    in two's complement; `Round` makes up for that.
 
     Parameters
     ----------
-    width : bits of the sum's magnitude
+    width : bits of the sum's magnitude, at most 48
     headroom_bits : width of the headroom
 
     Ports
@@ -55,14 +30,13 @@ class Normalize(wiring.Component):
     valid : a sum is there in this cycle
     sum : two's complement
     headroom : most places that the sum may be shifted
-    normalized : the top bits of the shifted sum, without the sign
+    normalized : the top bits of the shifted sum, without the sign; after `delay` cycles
     negative : the sum's sign
     sticky : a bit below those kept was set
-    places : shift done, in units of 4
-    limited : as many 16s and 4s were shifted as the headroom allows
+    places : shift done
     """
 
-    delay = 1
+    delay = 2
 
     def __init__(self, width: int, headroom_bits: int):
         self._width = width
@@ -74,43 +48,80 @@ class Normalize(wiring.Component):
                 "normalized": Out(NORMALIZED_BITS),
                 "negative": Out(1),
                 "sticky": Out(1),
-                "places": Out(4),
-                "limited": Out(1),
+                "places": Out(6),
             }
         )
 
     def elaborate(self, platform):
         m = Module()
-        negative = self.sum[-1]
-        by_16, most = Signal(2), (self._width - 1) // 16
-        by_4 = Signal(2)
-        limit_16, limit_4 = self.headroom[4:6], self.headroom[2:4]
-        near, nearer = Signal(), Signal()
-        # The next shift is by 0 to 15: that many bits below the ones kept must stay.
-        coarse = Signal(NORMALIZED_BITS + 12)
-        dropped = self._width - len(coarse)
-        shifted = Signal(self._width)
-        fine = Signal(len(coarse))
+        # The first register stands behind the shift by 16s.
+        later = Signal()
+        m.d.sync += later.eq(self.valid)
 
-        count_16, count_4 = Signal(2), Signal(2)
-        m.d.comb += [
-            near.eq(~self.headroom[6:].any()),
-            count_16.eq(leading_groups(self.sum[:-1], 16, negative, most)),
-            by_16.eq(Mux(near & (count_16 > limit_16), limit_16, count_16)),
-            nearer.eq(near & (count_16 >= limit_16)),
-            shifted.eq(shift_digit(self.sum[:-1], 16, by_16)),
-            coarse.eq(shifted[dropped:]),
-            count_4.eq(leading_groups(coarse, 4, negative, 3)),
-            by_4.eq(Mux(nearer & (count_4 > limit_4), limit_4, count_4)),
-            fine.eq(shift_digit(coarse, 4, by_4)),
-        ]
-        with m.If(self.valid):
-            m.d.sync += [
-                self.normalized.eq(fine[12:]),
-                self.sticky.eq(fine[:12].any() | shifted[:dropped].any()),
-                self.negative.eq(negative),
-                self.places[:2].eq(by_4),
-                self.places[2:].eq(by_16),
-                self.limited.eq(nearer & (count_4 >= limit_4)),
-            ]
+        def first(name, value):
+            return register(m, value, valid=self.valid, name=f"first_{name}")
+
+        limits = [self.headroom[4:6], self.headroom[2:4], self.headroom[:2]]
+        negative, near = self.sum[-1], ~self.headroom[6:].any()
+        value, by_16, near = self._digit(m, self.sum[:-1], 16, negative, limits[0], near)
+        value, sticky = _cut(value, NORMALIZED_BITS + 15)
+        value, sticky = first("value", value), first("sticky", sticky)
+        negative, near = first("negative", negative), first("near", near)
+        by_16, lower_limits = first("by_16", by_16), first("limits", Cat(limits[2], limits[1]))
+
+        value, by_4, near = self._digit(m, value, 4, negative, lower_limits[2:], near)
+        value, sticky_4 = _cut(value, NORMALIZED_BITS + 3)
+        value, by_1, _ = self._digit(m, value, 1, negative, lower_limits[:2], near)
+        value, sticky_1 = _cut(value, NORMALIZED_BITS)
+
+        results = {
+            "normalized": value,
+            "negative": negative,
+            "sticky": sticky | sticky_4 | sticky_1,
+            "places": Cat(by_1, by_4, by_16),
+        }
+        for name, result in results.items():
+            result = register(m, result, valid=later, name=f"second_{name}")
+            m.d.comb += getattr(self, name).eq(result)
         return m
+
+    def _digit(self, m, value, step, negative, limit, near):
+        """Shifts by one digit; also gives it, and whether the digits so far are the headroom's.
+
+        `near` says so of the digits above: then this one may not pass the headroom's either.
+        """
+        count, digit = Signal(2, name=f"count_{step}"), Signal(2, name=f"by_{step}")
+        still_near = Signal(name=f"near_{step}")
+        shifted = Signal(len(value), name=f"shifted_{step}")
+        most = min(3, (len(value) - 1) // step)
+        m.d.comb += [
+            count.eq(_leading_groups(value, step, negative, most)),
+            digit.eq(Mux(near & (count > limit), limit, count)),
+            still_near.eq(near & (count >= limit)),
+            shifted.eq(_shift(value, step, digit)),
+        ]
+        return shifted, digit, still_near
+
+
+def _leading_groups(value, step, negative, most):
+    """How many groups of `step` bits, at most `most`, equal the sign from the top of `value`."""
+    count = Const(most, 2)
+    for k in reversed(range(most)):
+        top = len(value) - step * k
+        group = value[top - step : top]
+        count = Mux(Mux(negative, group.all(), ~group.any()), count, Const(k, 2))
+    return count
+
+
+def _shift(value, step, digit):
+    """`value` shifted up by `digit` (two bits) times `step`, at its own width."""
+    for bit in range(2):
+        places = step << bit
+        if places < len(value):
+            value = Mux(digit[bit], Cat(Const(0, places), value[:-places]), value)
+    return value
+
+
+def _cut(value, bits):
+    """The top `bits` of `value`, and whether a bit below them is set."""
+    return value[-bits:], value[:-bits].any()

@@ -8,17 +8,18 @@ from hdl.config import SwitchConfig
 from hdl.interfaces import Format
 
 from .adder_tree import AdderTree
-from .align import Align, LargestExponent, headroom_bits
-from .formats import WINDOW_BITS, tree_levels
+from .align import Align
+from .decode import Decode
+from .formats import WINDOW_BITS, headroom_bits
+from .largest import LargestExponent
 from .normalize import Normalize
+from .pipeline import carry, tree_levels
 from .round import Round
+
+__all__ = ["Reducer", "ReducerInput", "ReducerOutput"]
 
 LANE_BITS = 16
 OUTPUT_REGISTER = 1
-#: Flags beside the headroom that go around the tree.
-ASIDE_FLAGS = 3
-
-__all__ = ["Reducer", "ReducerInput", "ReducerOutput"]
 
 
 class ReducerInput(data.StructLayout):
@@ -70,11 +71,12 @@ class Reducer(wiring.Component):
         self._config = config
         ranks, formats = config.ranks, config.formats
         headroom = headroom_bits(formats)
+        width = WINDOW_BITS + tree_levels(ranks)
         lanes = range(config.lanes)
+        self._decode = [Decode(ranks, formats) for _ in lanes]
         self._largest = [LargestExponent(ranks) for _ in lanes if "bf16" in formats]
         self._align = [Align(ranks, formats) for _ in lanes]
         self._tree = [AdderTree(ranks, WINDOW_BITS) for _ in lanes]
-        width = WINDOW_BITS + tree_levels(ranks)
         self._normalize = [Normalize(width, headroom) for _ in lanes]
         self._round = [Round(formats, headroom) for _ in lanes]
         super().__init__(
@@ -89,11 +91,12 @@ class Reducer(wiring.Component):
         """Cycles from a flit of every rank to the flit of their sums."""
         return self._round_at + self._round[0].delay + OUTPUT_REGISTER
 
-    # The cycle, counted from the input's, in which each block takes a flit.
+    # The cycles, counted from the input's, in which the blocks take a flit.
 
     @property
     def _align_at(self) -> int:
-        return self._largest[0].delay if self._largest else 0
+        blocks = [self._decode[0], *self._largest[:1]]
+        return max(block.delay for block in blocks)
 
     @property
     def _tree_at(self) -> int:
@@ -109,110 +112,128 @@ class Reducer(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        self._valid = [self.i.valid]
-        for cycle in range(1, self.delay + 1):
-            later = Signal(name=f"valid_{cycle}")
-            m.d.sync += later.eq(self._valid[-1])
-            self._valid.append(later)
+        self._valid = self._delayed_valid(m)
         flit = self.i.payload
-        operands = self._carried(m, "operands", flit.operands, 0, self._align_at)
-        sources = self._carried(m, "sources", flit.sources, 0, self._align_at)
-        keep = self._carried(m, "keep", flit.keep, 0, self._round_at)
-        kind = self._carried(m, "format", flit.format.as_value(), 0, self._round_at)
+        bf16 = [flit.format == Format.BF16]
+        for cycle in range(self._round_at):
+            bf16.append(self._carry(m, f"bf16_{cycle}", bf16[-1], cycle, cycle + 1))
+        keep = self._carry(m, "keep", flit.keep, 0, self._round_at)
 
-        results, nans, overflows = [], [], []
+        operands = self._operands(m)
         for lane in range(self._config.lanes):
-            if self._largest:
-                self._connect_largest(m, lane, flit)
-            self._connect_align(m, lane, operands[-1], sources[-1], kind[self._align_at])
-            self._connect_tree(m, lane)
-            self._connect_normalize(m, lane)
-            self._connect_round(m, lane, kind[-1])
-            rounder = self._round[lane]
-            results.append(Mux(keep[-1][lane], rounder.result, 0))
-            nans.append(rounder.nan)
-            overflows.append(rounder.overflow)
-
-        m.d.comb += self.o.valid.eq(self._valid[-1])
-        with m.If(self._valid[self._round_at]):
-            m.d.sync += [
-                self.o.payload.data.eq(Cat(results)),
-                self.o.payload.nan.eq((Cat(nans) & keep[-1]).any()),
-                self.o.payload.overflow.eq((Cat(overflows) & keep[-1]).any()),
-            ]
+            self._connect_operands(m, lane, operands, bf16)
+            self._connect_align(m, lane, bf16)
+            self._connect_sum(m, lane)
+            self._connect_round(m, lane, bf16)
+        self._put_output(m, keep)
         return m
 
-    def _carried(self, m, name, value, start, stop):
-        """`value` of cycle `start` in every cycle until `stop`: a list of ``stop - start + 1``."""
-        values = [value]
-        for cycle in range(start, stop):
-            later = Signal(value.shape(), name=f"{name}_{cycle + 1}")
-            with m.If(self._valid[cycle]):
-                m.d.sync += later.eq(values[-1])
-            values.append(later)
-        return values
+    def _delayed_valid(self, m):
+        """The input's valid, of this cycle and of each of the last `delay` ones."""
+        valid = [self.i.valid]
+        for cycle in range(1, self.delay + 1):
+            later = Signal(name=f"valid_{cycle}")
+            m.d.sync += later.eq(valid[-1])
+            valid.append(later)
+        return valid
 
-    def _lane_operands(self, operands, lane):
-        """The operands of one lane, 16 bits a rank."""
-        lanes = self._config.lanes
-        ranks = range(self._config.ranks)
-        return Cat(operands.word_select(rank * lanes + lane, LANE_BITS) for rank in ranks)
+    def _carry(self, m, name, value, start, stop):
+        """`value` of cycle `start` as it is to be had in cycle `stop`."""
+        return carry(m, value, valids=self._valid[start:stop], name=name)
 
-    def _connect_largest(self, m, lane, flit):
-        m.submodules[f"largest_{lane}"] = block = self._largest[lane]
+    def _operands(self, m):
+        """The input's operands by lane and rank; +0 where a rank takes no part."""
+        bits = self._config.flit_bits
+        lanes = [[] for _ in range(self._config.lanes)]
+        for rank in range(self._config.ranks):
+            flit = Signal(bits, name=f"flit_{rank}")
+            operands = self.i.payload.operands.word_select(rank, bits)
+            m.d.comb += flit.eq(Mux(self.i.payload.sources[rank], operands, 0))
+            for lane, ranks in enumerate(lanes):
+                operand = Signal(LANE_BITS, name=f"operand_{lane}_{rank}")
+                m.d.comb += operand.eq(flit.word_select(lane, LANE_BITS))
+                ranks.append(operand)
+        return lanes
+
+    def _connect_operands(self, m, lane, operands, bf16):
+        m.submodules[f"decode_{lane}"] = decode = self._decode[lane]
+        blocks = [decode]
+        m.d.comb += [decode.bf16.eq(bf16[0]), decode.sources.eq(self.i.payload.sources)]
+        if self._largest:
+            m.submodules[f"largest_{lane}"] = largest = self._largest[lane]
+            blocks.append(largest)
+        for block in blocks:
+            m.d.comb += [
+                block.valid.eq(self._valid[0]),
+                *(block.operands[rank].eq(value) for rank, value in enumerate(operands[lane])),
+            ]
+
+    def _connect_align(self, m, lane, bf16):
+        m.submodules[f"align_{lane}"] = align = self._align[lane]
+        decode = self._decode[lane]
         m.d.comb += [
-            block.valid.eq(self._valid[0]),
-            block.operands.eq(self._lane_operands(flit.operands, lane)),
-            block.sources.eq(flit.sources),
-        ]
-
-    def _connect_align(self, m, lane, operands, sources, kind):
-        m.submodules[f"align_{lane}"] = block = self._align[lane]
-        m.d.comb += [
-            block.valid.eq(self._valid[self._align_at]),
-            block.operands.eq(self._lane_operands(operands, lane)),
-            block.sources.eq(sources),
-            block.format.eq(kind),
+            align.valid.eq(self._valid[self._align_at]),
+            align.bf16.eq(bf16[self._align_at]),
         ]
         if self._largest:
-            m.d.comb += block.largest.eq(self._largest[lane].largest)
+            m.d.comb += align.largest.eq(self._largest[lane].largest)
+        for field in ("exponents", "significands"):
+            for rank in range(self._config.ranks):
+                value = self._carry(
+                    m,
+                    f"{field}_{lane}_{rank}",
+                    getattr(decode, field)[rank],
+                    decode.delay,
+                    self._align_at,
+                )
+                m.d.comb += getattr(align, field)[rank].eq(value)
 
-    def _connect_tree(self, m, lane):
-        m.submodules[f"tree_{lane}"] = block = self._tree[lane]
-        align = self._align[lane]
+    def _connect_sum(self, m, lane):
+        m.submodules[f"tree_{lane}"] = tree = self._tree[lane]
+        m.submodules[f"normalize_{lane}"] = normalize = self._normalize[lane]
+        decode, align = self._decode[lane], self._align[lane]
+        signs = self._carry(m, f"signs_{lane}", decode.signs, decode.delay, self._tree_at)
+        headroom = align.headroom
+        if self._largest:  # else it is a constant
+            headroom = self._carry(
+                m, f"headroom_{lane}", headroom, self._tree_at, self._normalize_at
+            )
         m.d.comb += [
-            block.valid.eq(self._valid[self._tree_at]),
-            block.signs.eq(align.signs),
-            *(block.magnitudes[rank].eq(value) for rank, value in enumerate(align.magnitudes)),
+            tree.valid.eq(self._valid[self._tree_at]),
+            tree.signs.eq(signs),
+            *(tree.magnitudes[rank].eq(value) for rank, value in enumerate(align.magnitudes)),
+            normalize.valid.eq(self._valid[self._normalize_at]),
+            normalize.sum.eq(tree.sum),
+            normalize.headroom.eq(headroom),
         ]
 
-    def _connect_normalize(self, m, lane):
-        m.submodules[f"normalize_{lane}"] = block = self._normalize[lane]
-        align, tree = self._align[lane], self._tree[lane]
-        aside = Cat(align.all_negative, align.plus, align.minus, align.headroom)
-        aside = self._carried(m, f"aside_{lane}", aside, self._tree_at, self._normalize_at)[-1]
-        headroom = aside[ASIDE_FLAGS:]
+    def _connect_round(self, m, lane, bf16):
+        m.submodules[f"round_{lane}"] = rounder = self._round[lane]
+        decode, tree, normalize = self._decode[lane], self._tree[lane], self._normalize[lane]
+        flags = Cat(decode.all_negative, decode.plus, decode.minus)
+        flags = self._carry(m, f"flags_{lane}", flags, decode.delay, self._round_at)
+        headroom, sign = normalize.headroom, tree.sign
+        sign = self._carry(m, f"sign_{lane}", sign, self._normalize_at, self._round_at)
+        if self._largest:
+            headroom = self._carry(m, f"top_{lane}", headroom, self._normalize_at, self._round_at)
         m.d.comb += [
-            block.valid.eq(self._valid[self._normalize_at]),
-            block.sum.eq(tree.sum),
-            block.headroom.eq(headroom),
+            rounder.bf16.eq(bf16[self._round_at]),
+            Cat(rounder.all_negative, rounder.plus, rounder.minus).eq(flags),
+            rounder.sign.eq(sign),
+            rounder.headroom.eq(headroom),
+            rounder.normalized.eq(normalize.normalized),
+            rounder.negative.eq(normalize.negative),
+            rounder.sticky.eq(normalize.sticky),
+            rounder.places.eq(normalize.places),
         ]
-        # What rounding needs beside the normalized sum.
-        self._rounding = self._carried(
-            m, f"rounding_{lane}", Cat(tree.sign, aside), self._normalize_at, self._round_at
-        )[-1]
 
-    def _connect_round(self, m, lane, kind):
-        m.submodules[f"round_{lane}"] = block = self._round[lane]
-        normalize = self._normalize[lane]
+    def _put_output(self, m, keep):
+        results = [Mux(keep[lane], block.result, 0) for lane, block in enumerate(self._round)]
+        nan = Cat(block.nan for block in self._round) & keep
+        overflow = Cat(block.overflow for block in self._round) & keep
+        output = Cat(*results, nan.any(), overflow.any())
+        output = self._carry(m, "output", output, self._round_at, self._round_at + OUTPUT_REGISTER)
         m.d.comb += [
-            block.normalized.eq(normalize.normalized),
-            block.negative.eq(normalize.negative),
-            block.sticky.eq(normalize.sticky),
-            block.places.eq(normalize.places),
-            block.limited.eq(normalize.limited),
-            block.format.eq(kind),
-            Cat(block.sign, block.all_negative, block.plus, block.minus, block.headroom).eq(
-                self._rounding
-            ),
+            self.o.valid.eq(self._valid[self.delay]),
+            self.o.payload.as_value().eq(output),
         ]
