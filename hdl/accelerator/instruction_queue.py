@@ -48,7 +48,8 @@ class InstructionQueue(wiring.Component):
     -----
     Format built; length a whole number of elements; source and destination on the flit grid, flag
     on 8 bytes; every range inside the memory; source and destination identical or disjoint (to the
-    flit); the flag in neither; a slot free.
+    flit); the flag in neither; fewer than
+    `queue_depth` operations waiting for their launch.
 
     Throughput
     ----------
@@ -91,12 +92,12 @@ class InstructionQueue(wiring.Component):
         occupied = Signal(range(self._slots + 1))
         m.d.sync += occupied.eq(occupied + queued - self.retire)
         # One slot stays free for staging.
-        full = occupied >= self._config.queue_depth + 2
-        full = full | (occupied == self._slots - 1)
+        waiting = Signal(range(self._slots + 1))
+        full = (waiting >= self._config.queue_depth) | (occupied == self._slots - 1)
         with m.If(queued):
             m.d.sync += staged.eq(staged + 1)
         self._keep_addresses(m, staged, next_launch)
-        self._launch(m, staged, queued, next_launch)
+        self._launch(m, staged, queued, next_launch, waiting)
         self._check(m, queued, full)
         return m
 
@@ -121,13 +122,12 @@ class InstructionQueue(wiring.Component):
                     outputs[rank].eq(read.data),
                 ]
 
-    def _launch(self, m, staged, queued, next_launch):
+    def _launch(self, m, staged, queued, next_launch, waiting):
         m.submodules.operations = operations = Memory(
             shape=OperationLayout(self._config), depth=self._slots, init=[]
         )
         write = operations.write_port()
         read = operations.read_port()
-        waiting = Signal(range(self._slots + 1))
         taken = self.launch.valid & self.launch.ready
         m.d.comb += [
             write.en.eq(queued),

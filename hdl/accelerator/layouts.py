@@ -46,8 +46,8 @@ class Status(enum.Enum, shape=8):
 
 
 def operation_slots(config: SwitchConfig) -> int:
-    """Operations between posting and flag: those queued, one reading, one or more writing."""
-    return 1 << (config.queue_depth + 1).bit_length()
+    """Slots of the ring: operations queued, one reading, one writing, one being staged."""
+    return 1 << (config.queue_depth + 2).bit_length()
 
 
 def slot_bits(config: SwitchConfig) -> int:
