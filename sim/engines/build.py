@@ -125,7 +125,7 @@ def _script(waves: bool) -> str:
 
 
 def _cxx(text: str, script: str) -> str:
-    # The one warning, of feedback wires, is told by `CxxrtlEngine.single_pass` instead.
+    # The one warning, of feedback wires, is what `is_single_pass` finds in the text.
     commands = f"read_rtlil <<rtlil\n{text}\nrtlil\n{script}\n"
     return _BuiltinYosys.run(["-q", "-"], commands, ignore_warnings=True)
 
@@ -133,6 +133,11 @@ def _cxx(text: str, script: str) -> str:
 def _member(name: str) -> str:
     """The member of the C++ model that a port became."""
     return "p_" + name.replace("_", "__")
+
+
+def is_single_pass(model: str) -> bool:
+    """Whether no combinational wires feed back, so that one evaluation is enough."""
+    return "bool converged = true;" in model
 
 
 def _table(harness: Harness, model: str) -> str:
@@ -144,12 +149,10 @@ def _table(harness: Harness, model: str) -> str:
         members = [f"ports[{index[memory.ports[name].name]}]" for name in STORAGE_PORTS]
         fields = [*members, str(memory.word_bytes), str(memory.total_bytes), "nullptr"]
         memories.append(f"memories.push_back(Memory{{{', '.join(fields)}}});")
-    # A model without feedback between its combinational wires is right after one evaluation.
-    single_pass = "bool converged = true;" in model
     return (
         f"#define TIDEGATE_PORTS {ports}\n"
         f"#define TIDEGATE_MEMORIES {' '.join(memories)}\n"
-        f"#define TIDEGATE_SINGLE_PASS {str(single_pass).lower()}\n"
+        f"#define TIDEGATE_SINGLE_PASS {str(is_single_pass(model)).lower()}\n"
     )
 
 

@@ -62,12 +62,15 @@ class PysimEngine(Engine):
 
         self._simulator = Simulator(harness)
         self._simulator.add_testbench(self._wait)
-        self._simulator.advance()  # cycle 0 lasts a whole period: one half here, one in `step`
+        # Two advances that stay at time 0: to the wait for no time, and past it (see `_wait`).
+        self._simulator.advance()
+        self._simulator.advance()
 
     async def _wait(self, context):
         self._context = context
         # Whole femtoseconds, with half of one added against the simulator's truncation.
         half_period = (FEMTOSECONDS // self.clock_hz // 2 + 0.5) / FEMTOSECONDS
+        await context.delay(0)
         while True:
             await context.delay(half_period)
 
@@ -107,22 +110,23 @@ class PysimEngine(Engine):
         self.clock_cycles += cycles
 
     def _edge(self):
+        """The rest of this cycle, then the rising edge that begins the next."""
         context = self._context
         if self._vcd_file is not None and self._vcd is None:
             self._open_vcd_in_window()
         self._simulator.advance()
+        context.set(self._harness.clk, 0)
+        self._simulator.advance()
         if self._triggers:
             self._record()
+        if self._vcd is not None and self._cycle == self._vcd_window[1]:
+            self.stop_vcd()
         words = [model.edge(self._unsigned) for model in self._models]
         context.set(self._harness.clk, 1)
         self._cycle += 1
         for model, word in zip(self._models, words, strict=True):
             if word is not None:
                 context.set(model.ports["read_data"], word)
-        self._simulator.advance()
-        context.set(self._harness.clk, 0)
-        if self._vcd is not None and self._past_window():
-            self.stop_vcd()
 
     # -- memories --------------------------------------------------------------------------------
 
@@ -180,10 +184,6 @@ class PysimEngine(Engine):
         )
         self._vcd.vcd_writer._timestamp = engine.now
         engine._vcd_writers.append(self._vcd)
-
-    def _past_window(self) -> bool:
-        last = self._vcd_window[1]
-        return last is not None and self._cycle > last
 
     def stop_vcd(self) -> None:
         if self._vcd_file is not None and self._vcd is None:  # the window never came

@@ -155,16 +155,16 @@ struct Engine {
         uint64_t done = 0;
         bool hit = false;
         while (done < cycles && !hit) {
+            if (waves_wanted()) {
+                auto paused = Clock::now();
+                sample_vcd();
+                start += Clock::now() - paused;
+            }
             edge();
             done++;
             if (until) {
                 if (!until->registered) settle();
                 hit = until->current[0];
-            }
-            if (waves_wanted()) {
-                auto paused = Clock::now();
-                sample_vcd();
-                start += Clock::now() - paused;
             }
         }
         seconds += std::chrono::duration<double>(Clock::now() - start).count();
@@ -177,7 +177,7 @@ struct Engine {
     FILE *file = nullptr;
     cxxrtl::vcd_writer *writer = nullptr;
     bool sampled = false;
-    uint64_t first = 0, last = 0, period = 0;
+    uint64_t first = 0, last = 0, period = 0, sampled_cycle = 0;
 
     bool waves_wanted() const { return file && cycle >= first && cycle <= last; }
 
@@ -198,14 +198,15 @@ struct Engine {
             return item.type != cxxrtl::debug_item::MEMORY && name != "bench clk" &&
                    name.find("port$") == std::string::npos;
         });
-        if (waves_wanted()) sample_vcd();
         return true;
     }
 
-    // One sample a cycle; the clock's two edges are written by hand around it.
+    // One sample a cycle, just before the edge that ends it and dated to its beginning, so that
+    // inputs stand beside the registers they meet. The clock's edges are written by hand.
     void sample_vcd() {
         settle();
         sampled = true;
+        sampled_cycle = cycle;
         writer->sample(cycle * period);
         if (cycle) writer->buffer += "1!\n";
         writer->buffer += "#" + std::to_string(cycle * period + period / 2) + "\n0!\n";
@@ -219,7 +220,8 @@ struct Engine {
 
     void stop_vcd() {
         if (!file) return;
-        if (!sampled) sample_vcd();  // the window never came: a header and the last values
+        // The cycle that has begun; and if the window never came, a header and the last values.
+        if (!sampled || (waves_wanted() && sampled_cycle != cycle)) sample_vcd();
         flush_vcd();
         fclose(file);
         delete writer;

@@ -6,10 +6,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from amaranth import Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
 
 from hdl.config import SwitchConfig
 from sim.engines import ENGINES, EngineError, create, default_engine
-from sim.engines.build import find_compiler
+from sim.engines.base import Harness
+from sim.engines.build import _cxx, _rtlil, _script, find_compiler, is_single_pass
 from sim.engines.split import split
 from tests.sim.engine_top import EngineTop
 
@@ -291,6 +295,61 @@ def test_build_does_not_depend_on_the_hash_seed(cache, tmp_path):
             env={"PYTHONHASHSEED": seed, "PATH": "/usr/bin:/bin"},
         )
         assert run.stdout.split() == ["generate", "load"]
+
+
+class Ripple(wiring.Component):
+    """Bit k of one wire follows bit k - 1 of another, and back: no loop, but not one pass."""
+
+    i: In(4)
+    o: Out(4)
+    total: Out(8)
+    equal: Out(1)
+
+    def elaborate(self, platform):
+        m = Module()
+        up, down = Signal(4), Signal(4)
+        m.d.comb += [up[0].eq(self.i[0])]
+        m.d.comb += [up[k].eq(down[k - 1] ^ self.i[k]) for k in range(1, 4)]
+        m.d.comb += [down[k].eq(~up[k]) for k in range(4)]
+        m.d.comb += [self.o.eq(down), self.equal.eq(down == self.total[:4])]
+        m.d.sync += self.total.eq(self.total + down)
+        return m
+
+
+@needs_compiler
+def test_wires_that_feed_back_are_evaluated_until_they_settle(make):
+    text = _cxx(_rtlil(Harness(Ripple())), _script(waves=False))
+    assert not is_single_pass(text)
+    rng = random.Random(0)
+    fast, slow = (make(name, Ripple) for name in ENGINES)
+    fast.record(["equal"], ["o", "total"])
+    slow.record(["equal"], ["o", "total"])
+    for _ in range(300):
+        value = rng.getrandbits(4)
+        for engine in (fast, slow):
+            engine.set("i", value)
+        for name in fast.ports:
+            assert fast.get(name) == slow.get(name)
+        fast.step()
+        slow.step()
+    assert fast.recording() == slow.recording()
+    assert len(fast.recording()) > 5
+
+
+def test_memories_of_zeros_are_left_out_and_others_are_not():
+    text = _rtlil(Harness(top()))
+    assert text.count("cell $memrd_v2") > text.count("cell $meminit_v2") == 1
+
+
+@needs_compiler
+def test_split_keeps_every_statement():
+    text = _cxx(_rtlil(Harness(EngineTop(CONFIG))), _script(waves=True))
+    assert is_single_pass(text)
+    parts = split(text)
+    assert parts.count("void p_top::eval_") > 2
+    assert parts.count("void p_top::debug_items_") > 1
+    for mark in (" = add_", ".next = ", "memory_p_", "items->add("):
+        assert parts.count(mark) == text.count(mark)
 
 
 def test_split_leaves_an_unknown_form_alone():
