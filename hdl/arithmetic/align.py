@@ -28,8 +28,9 @@ SHIFT_BITS = 5
 class Align(wiring.Component):
     """Shifts one lane's significands to their places in the window; one register.
 
-    The window's top bit weighs 2^E, E being 30 for fp16, which makes it exact, and the largest
-    exponent for bf16, whose bits below 2^(E-31) are cut off.
+    The window's top bit weighs 2^E, E being the largest exponent. That holds every bit of an fp16
+    number whatever E is; of bf16, bits below 2^(E-31) are cut off. Where only fp16 is built, E is
+    its largest finite exponent instead, which needs no search and gives the same sums.
 
     Parameters
     ----------
@@ -70,24 +71,14 @@ class Align(wiring.Component):
             placed = [self._placed_fp16(m, rank) for rank in range(self._ranks)]
             m.d.comb += self.headroom.eq(FP16_REFERENCE + growth)
         else:
-            reference = self._reference(m)
-            placed = [self._placed(m, rank, reference) for rank in range(self._ranks)]
-            headroom = (reference + growth)[: len(self.headroom)]
+            placed = [self._placed(m, rank) for rank in range(self._ranks)]
+            headroom = (self.largest + growth)[: len(self.headroom)]
             headroom = register(m, headroom, valid=self.valid, name="headroom_register")
             m.d.comb += self.headroom.eq(headroom)
         for rank, value in enumerate(placed):
             magnitude = register(m, value, valid=self.valid, name=f"magnitude_{rank}")
             m.d.comb += self.magnitudes[rank].eq(magnitude)
         return m
-
-    def _reference(self, m):
-        """E, the biased exponent of the window's top bit."""
-        reference = Signal(BF16.exponent_bits)
-        largest = self.largest | ~self.largest.any()
-        if "fp16" in self._formats:
-            largest = Mux(self.bf16, largest, FP16_REFERENCE)
-        m.d.comb += reference.eq(largest)
-        return reference
 
     def _placed_fp16(self, m, rank):
         # 30 - e is one less than ~e, so a shift by ~e starts one bit higher.
@@ -96,11 +87,11 @@ class Align(wiring.Component):
         m.d.comb += window.eq(raised >> ~self.exponents[rank])
         return window[:WINDOW_BITS]
 
-    def _placed(self, m, rank, reference):
+    def _placed(self, m, rank):
         distance = Signal(BF16.exponent_bits, name=f"distance_{rank}")
         window = Signal(WINDOW_BITS, name=f"window_{rank}")
         m.d.comb += [
-            distance.eq(reference - self.exponents[rank]),
+            distance.eq(self.largest - self.exponents[rank]),
             window.eq(Cat(Const(0, BELOW), self.significands[rank]) >> distance[:SHIFT_BITS]),
         ]
         low = Const(0, CUT)

@@ -28,6 +28,7 @@ class Decode(wiring.Component):
     sources : ranks that take part
     bf16 : how to read the operands; without effect where one format is built
     signs : 1 for negative
+    fields : exponents in the operands' own cycle
     exponents : biased; a subnormal's is 1, so that its significand needs no rule of its own
     significands : hidden bit and fraction, aligned to the top
     all_negative : every rank that takes part has its sign set: only then is a zero sum negative
@@ -44,6 +45,7 @@ class Decode(wiring.Component):
                 "sources": In(ranks),
                 "bf16": In(1),
                 "signs": Out(ranks),
+                "fields": Out(unsigned(exponent_bits(formats))).array(ranks),
                 "exponents": Out(unsigned(exponent_bits(formats))).array(ranks),
                 "significands": Out(unsigned(SIGNIFICAND_BITS)).array(ranks),
                 "all_negative": Out(1),
@@ -65,7 +67,8 @@ class Decode(wiring.Component):
             nonzero = exponent.any()
             ones.append(self._all_ones(exponent))
             fractional.append(fraction.any())
-            self._put(m, self.exponents[rank], exponent | ~nonzero)
+            m.d.comb += self.fields[rank].eq(exponent | ~nonzero)
+            self._put(m, self.exponents[rank], self.fields[rank])
             self._put(m, self.significands[rank], Cat(fraction, nonzero))
         self._put_flags(m, Cat(ones), Cat(fractional))
         return m

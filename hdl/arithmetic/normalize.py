@@ -33,7 +33,7 @@ class Normalize(wiring.Component):
     normalized : the top bits of the shifted sum, without the sign; after `delay` cycles
     negative : the sum's sign
     sticky : a bit below those kept was set
-    places : shift done
+    room : headroom that is left: one less than the exponent field of a normal number
     """
 
     delay = 2
@@ -48,7 +48,7 @@ class Normalize(wiring.Component):
                 "normalized": Out(NORMALIZED_BITS),
                 "negative": Out(1),
                 "sticky": Out(1),
-                "places": Out(6),
+                "room": Out(headroom_bits),
             }
         )
 
@@ -61,24 +61,26 @@ class Normalize(wiring.Component):
         def first(name, value):
             return register(m, value, valid=self.valid, name=f"first_{name}")
 
-        limits = [self.headroom[4:6], self.headroom[2:4], self.headroom[:2]]
         negative, near = self.sum[-1], ~self.headroom[6:].any()
-        value, by_16, near = self._digit(m, self.sum[:-1], 16, negative, limits[0], near)
+        limit = self.headroom[4:6]
+        value, by_16, near = self._digit(m, self.sum[:-1], 16, negative, limit, near)
         value, sticky = _cut(value, NORMALIZED_BITS + 15)
         value, sticky = first("value", value), first("sticky", sticky)
         negative, near = first("negative", negative), first("near", near)
-        by_16, lower_limits = first("by_16", by_16), first("limits", Cat(limits[2], limits[1]))
+        by_16, headroom = first("by_16", by_16), first("headroom", self.headroom)
 
-        value, by_4, near = self._digit(m, value, 4, negative, lower_limits[2:], near)
+        room = Signal(len(headroom))
+        m.d.comb += room.eq(headroom - (by_16 << 4))
+        value, by_4, near = self._digit(m, value, 4, negative, headroom[2:4], near)
         value, sticky_4 = _cut(value, NORMALIZED_BITS + 3)
-        value, by_1, _ = self._digit(m, value, 1, negative, lower_limits[:2], near)
+        value, by_1, _ = self._digit(m, value, 1, negative, headroom[:2], near)
         value, sticky_1 = _cut(value, NORMALIZED_BITS)
 
         results = {
             "normalized": value,
             "negative": negative,
             "sticky": sticky | sticky_4 | sticky_1,
-            "places": Cat(by_1, by_4, by_16),
+            "room": (room - Cat(by_1, by_4))[: len(room)],
         }
         for name, result in results.items():
             result = register(m, result, valid=later, name=f"second_{name}")

@@ -95,8 +95,7 @@ class Reducer(wiring.Component):
 
     @property
     def _align_at(self) -> int:
-        blocks = [self._decode[0], *self._largest[:1]]
-        return max(block.delay for block in blocks)
+        return max(block.delay for block in (self._decode[0], *self._largest[:1]))
 
     @property
     def _tree_at(self) -> int:
@@ -157,16 +156,17 @@ class Reducer(wiring.Component):
 
     def _connect_operands(self, m, lane, operands, bf16):
         m.submodules[f"decode_{lane}"] = decode = self._decode[lane]
-        blocks = [decode]
-        m.d.comb += [decode.bf16.eq(bf16[0]), decode.sources.eq(self.i.payload.sources)]
+        m.d.comb += [
+            decode.valid.eq(self._valid[0]),
+            decode.sources.eq(self.i.payload.sources),
+            decode.bf16.eq(bf16[0]),
+            *(decode.operands[rank].eq(value) for rank, value in enumerate(operands[lane])),
+        ]
         if self._largest:
             m.submodules[f"largest_{lane}"] = largest = self._largest[lane]
-            blocks.append(largest)
-        for block in blocks:
-            m.d.comb += [
-                block.valid.eq(self._valid[0]),
-                *(block.operands[rank].eq(value) for rank, value in enumerate(operands[lane])),
-            ]
+            m.d.comb += largest.valid.eq(self._valid[0])
+            for rank, exponent in enumerate(decode.fields):
+                m.d.comb += largest.exponents[rank].eq(exponent)
 
     def _connect_align(self, m, lane, bf16):
         m.submodules[f"align_{lane}"] = align = self._align[lane]
@@ -212,28 +212,29 @@ class Reducer(wiring.Component):
         decode, tree, normalize = self._decode[lane], self._tree[lane], self._normalize[lane]
         flags = Cat(decode.all_negative, decode.plus, decode.minus)
         flags = self._carry(m, f"flags_{lane}", flags, decode.delay, self._round_at)
-        headroom, sign = normalize.headroom, tree.sign
-        sign = self._carry(m, f"sign_{lane}", sign, self._normalize_at, self._round_at)
-        if self._largest:
-            headroom = self._carry(m, f"top_{lane}", headroom, self._normalize_at, self._round_at)
+        sign = self._carry(m, f"sign_{lane}", tree.sign, self._normalize_at, self._round_at)
         m.d.comb += [
             rounder.bf16.eq(bf16[self._round_at]),
             Cat(rounder.all_negative, rounder.plus, rounder.minus).eq(flags),
             rounder.sign.eq(sign),
-            rounder.headroom.eq(headroom),
             rounder.normalized.eq(normalize.normalized),
             rounder.negative.eq(normalize.negative),
             rounder.sticky.eq(normalize.sticky),
-            rounder.places.eq(normalize.places),
+            rounder.room.eq(normalize.room),
         ]
 
     def _put_output(self, m, keep):
         results = [Mux(keep[lane], block.result, 0) for lane, block in enumerate(self._round)]
         nan = Cat(block.nan for block in self._round) & keep
         overflow = Cat(block.overflow for block in self._round) & keep
-        output = Cat(*results, nan.any(), overflow.any())
-        output = self._carry(m, "output", output, self._round_at, self._round_at + OUTPUT_REGISTER)
+
+        def registered(name, value):
+            return self._carry(m, name, value, self._round_at, self._round_at + OUTPUT_REGISTER)
+
         m.d.comb += [
             self.o.valid.eq(self._valid[self.delay]),
-            self.o.payload.as_value().eq(output),
+            self.o.payload.data.eq(registered("data", Cat(results))),
+            # The lanes' status is merged behind the register, since rounding fills its cycle.
+            self.o.payload.nan.eq(registered("nan", nan).any()),
+            self.o.payload.overflow.eq(registered("overflow", overflow).any()),
         ]

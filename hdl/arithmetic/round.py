@@ -23,8 +23,7 @@ class Round(wiring.Component):
 
     Ports
     -----
-    normalized, negative, sticky, places : from `Normalize`
-    headroom : from `Align`
+    normalized, negative, sticky, room : from `Normalize`
     all_negative, plus, minus : from `Decode`
     sign : from `AdderTree`: the sum counts negative
     bf16 : format of the result; without effect where one is built
@@ -42,8 +41,7 @@ class Round(wiring.Component):
                 "normalized": In(NORMALIZED_BITS),
                 "negative": In(1),
                 "sticky": In(1),
-                "places": In(6),
-                "headroom": In(headroom_bits),
+                "room": In(headroom_bits),
                 "all_negative": In(1),
                 "plus": In(1),
                 "minus": In(1),
@@ -75,12 +73,12 @@ class Round(wiring.Component):
         fraction = magnitude[1:-1]
         # One less than the field to come: the hidden bit is added to it. Without a hidden bit the
         # number is subnormal, or zero of whatever exponent.
-        exponent = Signal(len(self.headroom))
+        exponent = Signal(len(self.room))
         increment = Signal(len(fraction))
         rounded = Signal(len(fraction) + len(exponent))
         up = self._up(m, magnitude)
         m.d.comb += [
-            exponent.eq(Mux(hidden, self.headroom - self.places, 0)),
+            exponent.eq(Mux(hidden, self.room, 0)),
             increment.eq(
                 self._chosen(lambda name: Cat(Const(0, FLOAT_FORMATS[name].spare_bits), up))
             ),
