@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from hdl.accelerator.layouts import Status
@@ -23,6 +25,8 @@ __all__ = ["Figures", "Host", "HostError", "Instruction"]
 
 #: Longest wait for one register access, in cycles; it takes three.
 ACCESS_CYCLES = 100
+#: A watched run is looked at about so often.
+WATCH_SECONDS = 0.1
 OKAY = 0
 
 
@@ -168,11 +172,27 @@ class Host:
             self.write(where, "delay", delays[rank] if delays else 0)
         self.epoch += count
 
-    def run(self, max_cycles: int) -> bool:
-        """Start every rank; whether all ended within `max_cycles`."""
+    def run(self, max_cycles: int, watch: Callable[[int], None] | None = None) -> bool:
+        """Start every rank; whether all ended within `max_cycles`.
+
+        `watch` is called with the cycles run so far, some ten times a second; it changes nothing
+        in what is simulated.
+        """
         self.write("switch", "clear", 1)
         self.write("system", "go", 1)
-        return self.engine.run_until("done", max_cycles)
+        if watch is None:
+            return self.engine.run_until("done", max_cycles)
+        ran, piece = 0, 1
+        while ran < max_cycles:
+            piece = min(piece, max_cycles - ran)
+            start = time.perf_counter()
+            if self.engine.run_until("done", piece):
+                return True
+            ran += piece
+            watch(ran)
+            if time.perf_counter() - start < WATCH_SECONDS:
+                piece *= 2
+        return False
 
     def figures(self) -> Figures:
         """What the run counted. Wait until nothing is under way (`settle`)."""

@@ -16,7 +16,7 @@ from .engines import Engine, create
 from .golden.allreduce import all_reduce_sum
 from .host import Figures, Host, Instruction
 
-__all__ = ["Outcome", "Placement", "Testbed"]
+__all__ = ["Outcome", "Placement", "Testbed", "place"]
 
 #: Bytes of a flag, and the distance of two, so that each stands in a flit of its own.
 FLAG_SPACING = 64
@@ -46,7 +46,8 @@ class Outcome:
     """One All-Reduce.
 
     `status` is "ok", "mismatch", "timeout", or a hardware code by name. `differences` has a line
-    for each of the first bytes that are not what golden says.
+    for each of the first bytes that are not what golden says. `began` and `ended` are the engine's
+    cycles in which the instruction was posted and the last rank was done.
     """
 
     bytes: int
@@ -56,6 +57,30 @@ class Outcome:
     figures: Figures | None = None
     differences: list[str] = field(default_factory=list)
     state: dict = field(default_factory=dict)
+    began: int = 0
+    ended: int = 0
+
+
+def place(config: SwitchConfig, length: int, *, out_of_place: bool = False) -> Placement:
+    """Operands from address 0 up, results behind them if `out_of_place`, flags at the end.
+
+    Raises
+    ------
+    ValueError
+        They do not fit the memory.
+    """
+    room = config.memory_bytes - FLAG_SPACING
+    size = -(-length // config.flit_bytes) * config.flit_bytes
+    regions = 2 if out_of_place else 1
+    if regions * size > room:
+        most = room // regions // config.flit_bytes * config.flit_bytes
+        what = "operand, result and flag" if out_of_place else "operand and flag"
+        raise ValueError(
+            f"bytes: must be at most {most}, so that {what} fit memory_bytes "
+            f"({config.memory_bytes}), not {length}"
+        )
+    ranks = config.ranks
+    return Placement([0] * ranks, [size if out_of_place else 0] * ranks, [room] * ranks)
 
 
 class Testbed:
@@ -70,7 +95,8 @@ class Testbed:
     vcd
         Whether waveforms will be asked for.
     phases
-        Called with the name of each phase of the build.
+        Called with the name of each phase as it begins: of the build (see `engines.create`), and
+        of each run ``run`` and ``compare``.
     cache_dir
         Where compiled models are kept.
     """
@@ -87,6 +113,7 @@ class Testbed:
         cache_dir=None,
     ):
         self.config = config
+        self._phases = phases
         self.engine: Engine = create(
             engine,
             lambda: System(config),
@@ -136,19 +163,8 @@ class Testbed:
     # -- memory ---------------------------------------------------------------------------------
 
     def placement(self, length: int, *, out_of_place: bool = False) -> Placement:
-        """Operands from address 0 up, results behind them if `out_of_place`, flags at the end."""
-        config = self.config
-        flags = [config.memory_bytes - FLAG_SPACING] * config.ranks
-        room = config.memory_bytes - FLAG_SPACING
-        size = -(-length // config.flit_bytes) * config.flit_bytes
-        needed = 2 * size if out_of_place else size
-        if needed > room:
-            raise ValueError(
-                f"bytes: {'source and result' if out_of_place else 'the operand'} must fit "
-                f"{room} bytes of memory, not take {needed}"
-            )
-        sources = [0] * config.ranks
-        return Placement(sources, [size if out_of_place else 0] * config.ranks, flags)
+        """See `place`."""
+        return place(self.config, length, out_of_place=out_of_place)
 
     def fill(self, rank: int, address: int, data: np.ndarray):
         """Put bytes into a memory, and expect them there."""
@@ -196,6 +212,7 @@ class Testbed:
         max_cycles: int | None = None,
         guard: np.ndarray | None = None,
         during: Callable[[], None] = lambda: None,
+        watch: Callable[[int], None] | None = None,
     ) -> Outcome:
         """Load operands, run one All-Reduce, compare every byte of every memory with golden.
 
@@ -215,6 +232,8 @@ class Testbed:
             Bytes to fill the surroundings with before the operands are loaded; None leaves them.
         during
             Called between loading and running.
+        watch
+            Called with the cycles run so far, now and then.
         """
         config = self.config
         length = operands.shape[1] * ELEMENT_BYTES
@@ -223,25 +242,36 @@ class Testbed:
             self.fill_guards(length, where, guard)
         for rank in range(config.ranks):
             self.fill(rank, where.sources[rank], operands[rank])
+        began = self.engine.cycle
         code, rank = self.host.post(
             Instruction(length, where.sources, where.destinations, where.flags, format)
         )
         if code is not Status.OK:
-            return Outcome(length, format, code.name, False, state={"refused_rank": rank})
+            state = {"refused_rank": rank}
+            ended = self.engine.cycle
+            return Outcome(length, format, code.name, False, state=state, began=began, ended=ended)
         epoch = self.host.epoch
         self.host.program(flags=where.flags, delays=list(delays) if delays else None)
         during()
         limit = max_cycles or self._limit(length, delays)
-        if not self.host.run(limit):
-            return Outcome(length, format, "timeout", False, state=self.state())
+        self._phases("run")
+        finished = self.host.run(limit, watch)
+        ended = self.engine.cycle
+        if not finished:
+            return Outcome(
+                length, format, "timeout", False, state=self.state(), began=began, ended=ended
+            )
         figures = self.host.figures()
+        self._phases("compare")
         result, _status = all_reduce_sum(operands, format)
         self._expect(where, result, epoch)
         differences = self.differences()
         status = "mismatch" if differences else "ok"
         if figures.code != Status.OK.name:
             status = figures.code
-        return Outcome(length, format, status, not differences, figures, differences)
+        return Outcome(
+            length, format, status, not differences, figures, differences, began=began, ended=ended
+        )
 
     def _expect(self, where: Placement, result: np.ndarray, epoch: int):
         for rank in range(self.config.ranks):

@@ -1,0 +1,1 @@
+"""The command `python -m sim.allreduce`: arguments, input, runs, reports."""

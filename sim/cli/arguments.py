@@ -1,0 +1,343 @@
+"""Arguments of the command, checked before anything is built."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hdl.accelerator.layouts import ELEMENT_BYTES
+from hdl.config import PRESETS, ConfigError, SwitchConfig, unknown_name
+from sim.engines import ENGINES, default_engine
+from sim.engines.base import EngineError
+from sim.engines.build import require_compiler
+from sim.testbed import place
+
+from .errors import UsageError
+from .operands import Activations, Input, RandomInput, load_npz
+from .stalls import parse_stalls, patterns_help
+
+__all__ = ["DEFAULT_BYTES", "Options", "parse"]
+
+DEFAULT_CONFIG = "demo"
+#: Bytes a rank, where they fit.
+DEFAULT_BYTES = 16 << 10
+#: Formats and engines of the command line; those that are not built give an error that says so.
+DTYPES = ("fp16", "bf16", "inq8")
+ENGINE_NAMES = (*ENGINES, "model")
+#: Registers that options go to: bits of `delay`, of `jitter` and of `seed`.
+DELAY_BITS, JITTER_BITS, SEED_BITS = 31, 10, 32
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to run, complete and checked.
+
+    `sizes` has the bytes of each rank's operand for each repetition; `stalls` the thresholds by
+    AXI4 channel, of 256; `fallback` says why the default engine is not the fast one.
+    """
+
+    config: SwitchConfig
+    preset: str | None
+    dtype: str
+    sizes: tuple[int, ...]
+    input: Input
+    seed: int
+    engine: str
+    out_of_place: bool = False
+    skew: tuple[int, ...] | None = None
+    jitter: int = 0
+    stalls: dict[str, int] = field(default_factory=dict)
+    stalls_text: str = "none"
+    vcd: Path | None = None
+    vcd_window: tuple[int, int] | None = None
+    max_cycles: int | None = None
+    json: str | None = None
+    fallback: str | None = None
+    arguments: tuple[str, ...] = ()
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message):
+        field_name, separator, rest = message.removeprefix("argument ").partition(": ")
+        if message.startswith("argument ") and separator:
+            message = f"{field_name.lstrip('-').replace('/--', '/')}: {rest}"
+        raise UsageError(message)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="python -m sim.allreduce",
+        description="Run one All-Reduce, or several in a row, in a simulated switch with emulated "
+        "ranks, and compare every byte of every rank's memory with the golden model.",
+        epilog="Exit status: 0 all equal; 1 a difference, or the hardware ended with a code; 2 a "
+        "bad argument; 3 a run did not end within its cycles. A run that fails leaves its seed, "
+        "configuration and the waveform of its last 2,000 cycles in a folder under "
+        "build/failures.",
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add(
+        "--config",
+        metavar="PRESET|FILE.json",
+        default=DEFAULT_CONFIG,
+        help=f"one of {', '.join(PRESETS)}, or a file of fields (default: {DEFAULT_CONFIG})",
+    )
+    add(
+        "--set",
+        metavar="FIELD=VALUE",
+        action="append",
+        default=[],
+        dest="settings",
+        help="replace a field of the configuration; may be repeated",
+    )
+    add(
+        "--bytes",
+        metavar="N[,N...]",
+        help="bytes of each rank's operand, whole elements; a list gives a size a repetition "
+        "(default: all of --input, else 16384, or as many whole waves as fit the memory)",
+    )
+    add(
+        "--dtype",
+        metavar="fp16|bf16|inq8",
+        default="fp16",
+        help="number format (default: fp16; inq8 is not built yet)",
+    )
+    source = parser.add_mutually_exclusive_group()
+    source.add_argument(
+        "--input",
+        metavar="FILE.npz",
+        help="operands: data (ranks, elements) of float16, of float32 (rounded once), or of uint16 "
+        "with format = 'bf16' (default: the committed activations of a language model)",
+    )
+    source.add_argument(
+        "--seed",
+        metavar="S",
+        help="operands: standard normal numbers of this seed. It also seeds jitter and stalls, "
+        "which otherwise have seed 0",
+    )
+    add("--out-of-place", action="store_true", help="write results behind the operands")
+    add(
+        "--engine",
+        metavar="pysim|cxxrtl|model",
+        help="simulator (default: cxxrtl where a C++ compiler is found, else pysim; model is not "
+        "built yet)",
+    )
+    add(
+        "--repeat",
+        metavar="R",
+        help="run so many All-Reduces one after another without a reset, each on other data "
+        "(default: the number of sizes in --bytes)",
+    )
+    add(
+        "--skew",
+        metavar="C0,C1,...",
+        help="cycles that each rank waits before it arrives (default: none)",
+    )
+    add(
+        "--latency-jitter",
+        metavar="J",
+        default="0",
+        help="memories answer each burst up to so many cycles later, at random (0..1023)",
+    )
+    add(
+        "--stalls",
+        metavar="PATTERN",
+        default="none",
+        help=f"beats that memories refuse or hold back, at random. {patterns_help()}. Or fractions "
+        "of cycles by AXI4 channel, as in ar=0.25,r=0.5,aw=0,w=0.1,b=0.9",
+    )
+    add(
+        "--vcd",
+        metavar="FILE",
+        help="write waveforms to FILE, and a GTKWave save file of the same name ending in .gtkw",
+    )
+    add(
+        "--vcd-window",
+        metavar="FROM:TO",
+        help="only these cycles, both included, counted from the start of the simulation",
+    )
+    add(
+        "--max-cycles",
+        metavar="C",
+        help="end a run that takes more cycles (default: more than any healthy run takes)",
+    )
+    add(
+        "--json",
+        metavar="FILE|-",
+        help="write the report as JSON to FILE; - is standard output, and all else then goes to "
+        "standard error",
+    )
+    return parser  # fmt: skip
+
+
+def _whole(name: str, text: str, low: int, high: int | None = None) -> int:
+    """A whole number from `low` to `high`; decimal, or hexadecimal as in 0x10."""
+    try:
+        value = int(text, 0)
+    except ValueError:
+        value = None
+    if value is None or value < low or (high is not None and value > high):
+        limits = f"of {low} or more" if high is None else f"of {low}..{high}"
+        raise UsageError(f"{name}: must be a whole number {limits}, not {text!r}")
+    return value
+
+
+def _engine(name: str | None) -> tuple[str, str | None]:
+    """The engine, and why it is not the fast one."""
+    if name is None:
+        engine = default_engine()
+        return engine, None if engine == ENGINES[0] else "no C++ compiler was found"
+    if name not in ENGINE_NAMES:
+        raise UsageError(unknown_name("engine", name, ENGINES))
+    if name not in ENGINES:
+        built = ", ".join(ENGINES)
+        raise UsageError(f"engine: must be one of {built}, not {name!r}, which is not built yet")
+    if name == "cxxrtl":
+        require_compiler()
+    return name, None
+
+
+def _dtype(name: str, config: SwitchConfig) -> str:
+    if name not in DTYPES:
+        raise UsageError(unknown_name("dtype", name, DTYPES))
+    if name == "inq8":
+        raise UsageError(
+            f"dtype: must be one of {', '.join(config.formats)}; {name} is not built yet"
+        )
+    if name not in config.formats:
+        raise UsageError(
+            f"dtype: must be one of the configuration's formats ({', '.join(config.formats)}), "
+            f"not {name!r}"
+        )
+    return name
+
+
+def _default_bytes(config: SwitchConfig, out_of_place: bool) -> int:
+    size = DEFAULT_BYTES
+    while size > 0:
+        try:
+            place(config, size, out_of_place=out_of_place)
+            return size
+        except ValueError:
+            size = (size - 1) // config.wave_bytes * config.wave_bytes
+    return 0
+
+
+def _sizes(given, repeat_text, default: int) -> tuple[int, ...]:
+    """Bytes of each repetition."""
+    repeat = None if repeat_text is None else _whole("repeat", repeat_text, 1)
+    sizes = [default]
+    if given is not None:
+        sizes = [_whole("bytes", text, 0) for text in given.split(",")]
+    if repeat is None:
+        return tuple(sizes)
+    if len(sizes) not in (1, repeat):
+        raise UsageError(f"bytes: must be one size or one for each of {repeat} runs, not {given!r}")
+    return tuple(sizes * (repeat // len(sizes)))
+
+
+def _check_size(size: int, config: SwitchConfig, out_of_place: bool):
+    if size % ELEMENT_BYTES:
+        raise UsageError(f"bytes: must be whole elements of {ELEMENT_BYTES} bytes, not {size}")
+    try:
+        place(config, size, out_of_place=out_of_place)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+
+
+def _skew(text: str | None, ranks: int) -> tuple[int, ...] | None:
+    if text is None:
+        return None
+    parts = text.split(",")
+    if len(parts) != ranks:
+        raise UsageError(f"skew: must be one number for each of {ranks} ranks, not {text!r}")
+    return tuple(_whole("skew", part, 0, (1 << DELAY_BITS) - 1) for part in parts)
+
+
+def _window(text: str | None, vcd: Path | None) -> tuple[int, int] | None:
+    if text is None:
+        return None
+    if vcd is None:
+        raise UsageError(f"vcd-window: must come with --vcd, not {text!r} alone")
+    first, separator, last = text.partition(":")
+    if not separator:
+        raise UsageError(f"vcd-window: must be FROM:TO, not {text!r}")
+    window = _whole("vcd-window", first, 0), _whole("vcd-window", last, 0)
+    if window[0] > window[1]:
+        raise UsageError(f"vcd-window: must have FROM at most TO, not {text!r}")
+    return window
+
+
+def _writable(name: str, text: str) -> Path:
+    """`text` as a file that can be written. Its folder is made when it is."""
+    path = Path(text)
+    if not text or path.is_dir():
+        raise UsageError(f"{name}: must be a file, not {text!r}")
+    folder = path.parent
+    while not folder.exists():
+        folder = folder.parent
+    if not folder.is_dir() or not os.access(path if path.exists() else folder, os.W_OK):
+        raise UsageError(f"{name}: must be a file that can be written, not {text!r}")
+    return path
+
+
+def _configuration(source: str, settings: list[str]) -> tuple[SwitchConfig, str | None]:
+    return SwitchConfig.load(source, dict(SwitchConfig.parse_setting(text) for text in settings))
+
+
+def _options(given, arguments) -> Options:
+    config, preset = _configuration(given.config, given.settings)
+    dtype = _dtype(given.dtype, config)
+    engine, fallback = _engine(given.engine)
+    seed = 0 if given.seed is None else _whole("seed", given.seed, 0, (1 << SEED_BITS) - 1)
+    source: Input = Activations() if given.seed is None else RandomInput(seed)
+    default = _default_bytes(config, given.out_of_place)
+    if given.input is not None:
+        source = load_npz(given.input, config, dtype)
+        default = source.elements * ELEMENT_BYTES
+    sizes = _sizes(given.bytes, given.repeat, default)
+    for size in sizes:
+        _check_size(size, config, given.out_of_place)
+    if given.input is not None and max(sizes) and not source.elements:
+        raise UsageError(f"bytes: must be 0 for an input without elements, not {max(sizes)}")
+    vcd = None if given.vcd is None else _writable("vcd", given.vcd)
+    if given.json not in (None, "-"):
+        _writable("json", given.json)
+    return Options(
+        config=config,
+        preset=preset,
+        dtype=dtype,
+        sizes=sizes,
+        input=source,
+        seed=seed,
+        engine=engine,
+        out_of_place=given.out_of_place,
+        skew=_skew(given.skew, config.ranks),
+        jitter=_whole("latency-jitter", given.latency_jitter, 0, (1 << JITTER_BITS) - 1),
+        stalls=parse_stalls(given.stalls),
+        stalls_text=given.stalls,
+        vcd=vcd,
+        vcd_window=_window(given.vcd_window, vcd),
+        max_cycles=None if given.max_cycles is None else _whole("max-cycles", given.max_cycles, 1),
+        json=given.json,
+        fallback=fallback,
+        arguments=tuple(arguments),
+    )
+
+
+def parse(arguments: list[str]) -> Options:
+    """The options that `arguments` ask for.
+
+    Raises
+    ------
+    UsageError
+        One of them breaks a rule; the message is one line that names it, the rule and the value.
+    SystemExit
+        ``--help`` was asked for.
+    """
+    try:
+        return _options(_parser().parse_args(arguments), arguments)
+    except (ConfigError, EngineError) as error:
+        raise UsageError(str(error)) from None

@@ -1,0 +1,141 @@
+"""What the ranks hold before an All-Reduce: activations, a file, or pseudo-random numbers."""
+
+from __future__ import annotations
+
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from hdl.config import SwitchConfig
+from sim import activations
+
+from .errors import UsageError
+
+__all__ = ["Activations", "FileInput", "Input", "RandomInput", "guard_pattern", "load_npz"]
+
+#: Seeds the NaN patterns around the operands; they need not change from run to run.
+GUARD_SEED = 0x6A7D
+#: 16-bit values of the guard pattern. A prime: it comes round at no multiple of a flit or packet.
+GUARD_VALUES = 1021
+
+
+class Input(Protocol):
+    """Where operands come from; `name` stands for it in reports."""
+
+    name: str
+
+    def operands(self, ranks: int, elements: int, format: str, run: int) -> np.ndarray:
+        """Bits of (ranks, elements) values as uint16, others for each repetition `run`."""
+
+
+class Activations:
+    """The committed partial sums of a language model, from another place in each run."""
+
+    name = "activations"
+
+    def operands(self, ranks, elements, format, run):
+        return activations.load(ranks, elements, format, run)
+
+
+@dataclass(frozen=True)
+class RandomInput:
+    """Standard normal numbers, rounded once."""
+
+    seed: int
+    name: str = "random"
+
+    def operands(self, ranks, elements, format, run):
+        generator = np.random.default_rng([self.seed, run])
+        values = generator.standard_normal((ranks, elements), dtype=np.float32)
+        return activations.round_once(values, format)
+
+
+@dataclass(frozen=True)
+class FileInput:
+    """The values of a file, around as often as needed; run i starts i elements later."""
+
+    name: str
+    bits: np.ndarray
+
+    @property
+    def elements(self) -> int:
+        return self.bits.shape[1]
+
+    def operands(self, ranks, elements, format, run):
+        if elements == 0:
+            return self.bits[:, :0].copy()
+        columns = (np.arange(elements) + run) % self.elements
+        return self.bits[:, columns]
+
+
+def guard_pattern() -> np.ndarray:
+    """Bytes to put around operands: 16-bit values that are NaN in fp16 and in bf16 alike.
+
+    Whatever adds one of them to a result, or overwrites one, is found out.
+    """
+    generator = np.random.default_rng(GUARD_SEED)
+    mantissa = generator.integers(1, 1 << 7, GUARD_VALUES, dtype=np.uint16)
+    sign = generator.integers(0, 2, GUARD_VALUES, dtype=np.uint16) << 15
+    return (sign | 0x7F80 | mantissa).astype("<u2").view(np.uint8)
+
+
+def _open(path: Path):
+    try:
+        file = np.load(path, allow_pickle=False)
+    except OSError as error:
+        raise UsageError(f"input: cannot read {str(path)!r}: {error.strerror or error}") from None
+    except (ValueError, EOFError, zipfile.BadZipFile):
+        file = None
+    if not isinstance(file, np.lib.npyio.NpzFile):
+        raise UsageError(f"input: must be an .npz file of numpy, not {str(path)!r}")
+    return file
+
+
+def _member(file, key: str) -> np.ndarray:
+    if key not in file.files:
+        found = ", ".join(file.files) or "none"
+        raise UsageError(f"input: must hold the key {key!r}, not only: {found}")
+    try:
+        return file[key]
+    except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
+        reason = str(error).splitlines()[0]
+        raise UsageError(f"input: {key} must be a plain array ({reason})") from None
+
+
+def load_npz(path: str, config: SwitchConfig, format: str) -> FileInput:
+    """The operands in an ``.npz`` file, rounded once if they are float32.
+
+    ``data`` has shape (ranks, elements) and type float16 (for fp16), float32, or uint16 with
+    ``format`` = "bf16" beside it: bits of bf16. NaN and infinities are values like others.
+
+    Raises
+    ------
+    UsageError
+        The file cannot be read, or a key, shape or type is not as above.
+    """
+    with _open(Path(path)) as file:
+        data = _member(file, "data")
+        named = str(_member(file, "format")) if "format" in file.files else None
+    if data.ndim != 2 or data.shape[0] != config.ranks:
+        raise UsageError(
+            f"input: data must have the shape ({config.ranks} ranks, elements), not {data.shape}"
+        )
+    data = data.astype(data.dtype.newbyteorder("="))
+    if data.dtype == np.float32:
+        bits = activations.round_once(data, format)
+    elif data.dtype == np.float16:
+        if format != "fp16":
+            raise UsageError(f"input: data must be float32 or bits of {format}, not float16")
+        bits = data.view(np.uint16)
+    elif data.dtype == np.uint16:
+        if named != "bf16":
+            raise UsageError(f"input: format must be 'bf16' beside uint16 data, not {named!r}")
+        if format != "bf16":
+            raise UsageError(f"dtype: must be bf16 for an input of bf16 bits, not {format!r}")
+        bits = data
+    else:
+        raise UsageError(f"input: data must be float16, float32 or uint16, not {data.dtype}")
+    return FileInput(path, np.ascontiguousarray(bits))
