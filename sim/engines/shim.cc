@@ -191,14 +191,23 @@ struct Engine {
         cxxrtl::debug_items items;
         cxxrtl::debug_scopes scopes;
         top.debug_info(&items, &scopes, "bench ");
-        // The clock comes first, so its identifier is "!" (see sample_vcd). Names with "$" are
-        // intermediate results that Amaranth numbers.
-        writer->add("bench clk", items["bench clk"]);
-        writer->add(items, [](const std::string &name, const cxxrtl::debug_item &item) {
-            return item.type != cxxrtl::debug_item::MEMORY && name != "bench clk" &&
-                   name.find("port$") == std::string::npos;
-        });
+        // The clock comes first, so its identifier is "!" (see sample_vcd).
+        for (auto &part : items.table.at("bench clk")) writer->add("bench clk", part);
+        for (auto &[name, parts] : items.table) {
+            // Names with "port$" are wires between modules that Amaranth numbers.
+            if (name == "bench clk" || name.find("port$") != std::string::npos) continue;
+            for (auto &part : parts)
+                if (part.type != cxxrtl::debug_item::MEMORY)
+                    writer->add(escaped(name), part, parts.size() > 1);
+        }
         return true;
+    }
+
+    // Struct fields have dots in their names; GTKWave finds such names only behind a backslash.
+    static std::string escaped(const std::string &name) {
+        size_t leaf = name.rfind(' ') + 1;
+        if (name.find('.', leaf) == std::string::npos) return name;
+        return name.substr(0, leaf) + '\\' + name.substr(leaf);
     }
 
     // One sample a cycle, just before the edge that ends it and dated to its beginning, so that
