@@ -7,6 +7,7 @@ spell names differently; enums, which CXXRTL writes as bare bits, get translate 
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from pathlib import Path
 
 from vcd.gtkw import GTKWFlag, GTKWSave, make_translation_filter
 
-from .vcd import TOP_SCOPE, Variable, read_header
+from .vcd import TOP_SCOPE, Variable, first_and_last_time, read_header
 
 __all__ = ["Group", "Trace", "WaveError", "save_file_names", "write_save_file"]
 
@@ -23,6 +24,11 @@ FORMATS = ("hex", "dec", "bin", "signed")
 
 #: Blank lines below an analog trace, over which GTKWave stretches it.
 ANALOG_LINES = 3
+
+#: GTKWave's zoom is minus the binary logarithm of the time in this many pixels.
+ZOOM_PIXELS = 200
+#: The whole file is to fit into about this many.
+WINDOW_PIXELS = 1000
 
 
 class WaveError(Exception):
@@ -142,6 +148,9 @@ def write_save_file(
         save.dumpfile(os.path.relpath(vcd_path, path.parent), abspath=False)
         save.treeopen(".".join(TOP_SCOPE) + ".")
         save.sst_expanded(True)
+        first, last = first_and_last_time(vcd_path)
+        save.timestart(first)
+        save.zoom_markers(-math.log2(max(last - first, 1) / (WINDOW_PIXELS / ZOOM_PIXELS)))
         _Writer(save, path, variables).items(items)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,6 +10,8 @@ __all__ = ["Variable", "first_and_last_time", "read_header"]
 
 #: Scope of the clock and of the top in both engines' files.
 TOP_SCOPE = ("bench", "top")
+#: The end of a file in which its last time stamp is looked for: more than one cycle's changes.
+TAIL_BYTES = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,15 @@ def read_header(path: str | Path) -> dict[str, Variable]:
 
 
 def first_and_last_time(path: str | Path) -> tuple[int, int]:
-    """First and last time stamp of a VCD file, in its own time unit."""
-    with open(path) as file:
-        stamps = [int(line[1:]) for line in file if line.startswith("#")]
-    return stamps[0], stamps[-1]
+    """First and last time stamp of a VCD file, in its own time unit; 0 where it has none."""
+    first = last = 0
+    with open(path, "rb") as file:
+        for line in file:
+            if line.startswith(b"#"):
+                first = last = int(line[1:])
+                break
+        file.seek(max(file.tell(), os.path.getsize(path) - TAIL_BYTES))
+        for line in file:
+            if line.startswith(b"#"):
+                last = int(line[1:])
+    return first, last
