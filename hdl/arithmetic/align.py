@@ -15,7 +15,7 @@ from .formats import (
 )
 from .pipeline import register, tree_levels
 
-__all__ = ["Align"]
+__all__ = ["Align", "fixed_headroom"]
 
 #: Window bits below a significand at the top.
 BELOW = WINDOW_BITS - SIGNIFICAND_BITS
@@ -23,6 +23,11 @@ BELOW = WINDOW_BITS - SIGNIFICAND_BITS
 CUT = WINDOW_BITS - BF16_WINDOW_BITS
 #: A shift by 2^5 places leaves nothing that bf16 keeps, and fp16 shifts by 29 at most.
 SHIFT_BITS = 5
+
+
+def fixed_headroom(ranks: int, formats: tuple[str, ...]) -> int | None:
+    """The headroom of every sum where only fp16 is built, since E is fixed there; else None."""
+    return FP16_REFERENCE + tree_levels(ranks) - 1 if formats == ("fp16",) else None
 
 
 class Align(wiring.Component):
@@ -66,12 +71,12 @@ class Align(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        growth = tree_levels(self._ranks) - 1
         if self._formats == ("fp16",):
             placed = [self._placed_fp16(m, rank) for rank in range(self._ranks)]
-            m.d.comb += self.headroom.eq(FP16_REFERENCE + growth)
+            m.d.comb += self.headroom.eq(fixed_headroom(self._ranks, self._formats))
         else:
             placed = [self._placed(m, rank) for rank in range(self._ranks)]
+            growth = tree_levels(self._ranks) - 1
             headroom = (self.largest + growth)[: len(self.headroom)]
             headroom = register(m, headroom, valid=self.valid, name="headroom_register")
             m.d.comb += self.headroom.eq(headroom)

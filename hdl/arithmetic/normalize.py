@@ -24,12 +24,13 @@ class Normalize(wiring.Component):
     ----------
     width : bits of the sum's magnitude, at most 48
     headroom_bits : width of the headroom
+    fixed_headroom : the headroom where it is always the same, else None
 
     Ports
     -----
     valid : a sum is there in this cycle
     sum : two's complement
-    headroom : most places that the sum may be shifted
+    headroom : most places that the sum may be shifted; without effect where it is fixed
     normalized : the top bits of the shifted sum, without the sign; after `delay` cycles
     negative : the sum's sign
     sticky : a bit below those kept was set
@@ -38,8 +39,9 @@ class Normalize(wiring.Component):
 
     delay = 2
 
-    def __init__(self, width: int, headroom_bits: int):
+    def __init__(self, width: int, headroom_bits: int, fixed_headroom: int | None = None):
         self._width = width
+        self._fixed_headroom = fixed_headroom
         super().__init__(
             {
                 "valid": In(1),
@@ -61,13 +63,18 @@ class Normalize(wiring.Component):
         def first(name, value):
             return register(m, value, valid=self.valid, name=f"first_{name}")
 
-        negative, near = self.sum[-1], ~self.headroom[6:].any()
-        limit = self.headroom[4:6]
+        headroom = self.headroom
+        if self._fixed_headroom is not None:
+            headroom = Const(self._fixed_headroom, len(headroom))
+        negative, near = self.sum[-1], ~headroom[6:].any()
+        limit = headroom[4:6]
         value, by_16, near = self._digit(m, self.sum[:-1], 16, negative, limit, near)
         value, sticky = _cut(value, NORMALIZED_BITS + 15)
         value, sticky = first("value", value), first("sticky", sticky)
         negative, near = first("negative", negative), first("near", near)
-        by_16, headroom = first("by_16", by_16), first("headroom", self.headroom)
+        by_16 = first("by_16", by_16)
+        if self._fixed_headroom is None:
+            headroom = first("headroom", headroom)
 
         room = Signal(len(headroom))
         m.d.comb += room.eq(headroom - (by_16 << 4))

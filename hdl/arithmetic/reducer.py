@@ -1,3 +1,5 @@
+# amaranth: UnusedElaboratable=no
+# A reducer makes its blocks at once, since its delay is theirs; who asks only for that uses none.
 """The reducer: adds one flit of every rank each cycle."""
 
 from amaranth import Cat, Module, Mux, Signal, unsigned
@@ -8,7 +10,7 @@ from hdl.config import SwitchConfig
 from hdl.interfaces import Format
 
 from .adder_tree import AdderTree
-from .align import Align
+from .align import Align, fixed_headroom
 from .decode import Decode
 from .formats import WINDOW_BITS, headroom_bits
 from .largest import LargestExponent
@@ -77,7 +79,8 @@ class Reducer(wiring.Component):
         self._largest = [LargestExponent(ranks) for _ in lanes if "bf16" in formats]
         self._align = [Align(ranks, formats) for _ in lanes]
         self._tree = [AdderTree(ranks, WINDOW_BITS) for _ in lanes]
-        self._normalize = [Normalize(width, headroom) for _ in lanes]
+        fixed = fixed_headroom(ranks, formats)
+        self._normalize = [Normalize(width, headroom, fixed) for _ in lanes]
         self._round = [Round(formats, headroom) for _ in lanes]
         super().__init__(
             {
