@@ -3,16 +3,74 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
-from sim.cli.arguments import parse
+from rich.console import Console
+
+from sim.cli.arguments import Options, parse
 from sim.cli.errors import UsageError
+from sim.cli.failure import keep_failure
+from sim.cli.progress import RunProgress, expected_cycles
 from sim.cli.report import dumps, report
-from sim.cli.session import run_session
+from sim.cli.session import Session, run_session
+from sim.cli.table import print_tables
 from sim.engines.base import EngineError
+from sim.waves.groups import write_view
 
 __all__ = ["main"]
 
+#: What the command's exit status says.
 EXIT_OK, EXIT_DIFFERENT, EXIT_USAGE, EXIT_TIMEOUT = 0, 1, 2, 3
+EXIT_INTERRUPTED = 130
+#: Columns of a table that goes to a file or a pipe.
+WIDTH = 100
+
+
+def _console(file) -> Console:
+    terminal = file.isatty()
+    return Console(file=file, width=None if terminal else WIDTH, highlight=False)
+
+
+def _run(options: Options, messages: Console) -> tuple[Session, dict, Path | None]:
+    """Run, and keep what a failed run leaves; the session, its report and that folder."""
+    expected = [expected_cycles(options.config, size, options.skew) for size in options.sizes]
+    with RunProgress(messages, expected) as progress:
+        session = run_session(
+            options,
+            phases=progress.phase,
+            watch=progress.cycles,
+            vcd=options.vcd,
+            window=options.vcd_window,
+        )
+    if options.vcd:
+        write_view(options.vcd, options.config)
+    result = report(options, session)
+    folder = None
+    if session.failed:
+        messages.print(f"{result['status']}: running again for the waveform of its last cycles")
+        with RunProgress(messages, expected) as progress:
+            folder = keep_failure(options, session, result, phases=progress.phase)
+    return session, result, folder
+
+
+def _tell(options: Options, session: Session, result: dict, folder: Path | None, out: Console):
+    """Tables, where files are, and what failed."""
+    print_tables(out, result)
+    if options.fallback:
+        out.print(f"engine {options.engine}: {options.fallback}")
+    if options.vcd:
+        out.print(f"waveforms: {options.vcd}, view: {options.vcd.with_suffix('.gtkw')}")
+    for line in session.failed.differences if session.failed else ():
+        out.print(f"difference: {line}")
+    if folder:
+        state = f", registers in {folder / 'state.json'}" if result["status"] == "timeout" else ""
+        out.print(f"kept for this failure: {folder}{state}")
+
+
+def _status(result: dict) -> int:
+    if result["status"] == "ok":
+        return EXIT_OK
+    return EXIT_TIMEOUT if result["status"] == "timeout" else EXIT_DIFFERENT
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -20,12 +78,24 @@ def main(arguments: list[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
     try:
         options = parse(arguments)
-        session = run_session(options)
+        session, result, folder = _run(options, _console(sys.stderr))
     except (UsageError, EngineError) as error:
         print(f"error: {error}", file=sys.stderr)
         return EXIT_USAGE
-    print(dumps(report(options, session)))
-    return 0
+    except MemoryError:
+        size = options.config.memory_bytes
+        print(f"error: memory_bytes: must fit this machine's memory, not {size}", file=sys.stderr)
+        return EXIT_USAGE
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    _tell(options, session, result, folder,
+          _console(sys.stderr if options.json == "-" else sys.stdout))  # fmt: skip
+    if options.json == "-":
+        sys.stdout.write(dumps(result))
+    elif options.json:
+        Path(options.json).write_text(dumps(result))
+    return _status(result)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -59,10 +58,16 @@ class Options:
 
 
 class _Parser(argparse.ArgumentParser):
+    """Raises what it has to say, in the form of all other errors."""
+
     def error(self, message):
-        field_name, separator, rest = message.removeprefix("argument ").partition(": ")
-        if message.startswith("argument ") and separator:
-            message = f"{field_name.lstrip('-').replace('/--', '/')}: {rest}"
+        kind, _, rest = message.partition(" ")
+        if kind == "argument":
+            message = rest.lstrip("-")
+        elif message.startswith("unrecognized arguments: "):
+            unknown = message.removeprefix("unrecognized arguments: ").split()[0]
+            options = [name for name in self._option_string_actions if name.startswith("--")]
+            message = unknown_name("option", unknown.partition("=")[0], options)
         raise UsageError(message)
 
 
@@ -203,9 +208,8 @@ def _dtype(name: str, config: SwitchConfig) -> str:
     if name not in DTYPES:
         raise UsageError(unknown_name("dtype", name, DTYPES))
     if name == "inq8":
-        raise UsageError(
-            f"dtype: must be one of {', '.join(config.formats)}; {name} is not built yet"
-        )
+        built = ", ".join(config.formats)
+        raise UsageError(f"dtype: must be one of {built}, not {name!r}, which is not built yet")
     if name not in config.formats:
         raise UsageError(
             f"dtype: must be one of the configuration's formats ({', '.join(config.formats)}), "
@@ -256,7 +260,7 @@ def _skew(text: str | None, ranks: int) -> tuple[int, ...] | None:
     return tuple(_whole("skew", part, 0, (1 << DELAY_BITS) - 1) for part in parts)
 
 
-def _window(text: str | None, vcd: Path | None) -> tuple[int, int] | None:
+def _window(text: str | None, vcd: str | None) -> tuple[int, int] | None:
     if text is None:
         return None
     if vcd is None:
@@ -271,15 +275,17 @@ def _window(text: str | None, vcd: Path | None) -> tuple[int, int] | None:
 
 
 def _writable(name: str, text: str) -> Path:
-    """`text` as a file that can be written. Its folder is made when it is."""
+    """`text` as a file that can be written, tried out; its folder is made."""
     path = Path(text)
-    if not text or path.is_dir():
-        raise UsageError(f"{name}: must be a file, not {text!r}")
-    folder = path.parent
-    while not folder.exists():
-        folder = folder.parent
-    if not folder.is_dir() or not os.access(path if path.exists() else folder, os.W_OK):
-        raise UsageError(f"{name}: must be a file that can be written, not {text!r}")
+    new = not path.exists()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.open("a").close()
+        if new:
+            path.unlink()
+    except OSError as error:
+        rule = f"must be a file that can be written ({error.strerror})"
+        raise UsageError(f"{name}: {rule}, not {text!r}") from None
     return path
 
 
@@ -302,6 +308,14 @@ def _options(given, arguments) -> Options:
         _check_size(size, config, given.out_of_place)
     if given.input is not None and max(sizes) and not source.elements:
         raise UsageError(f"bytes: must be 0 for an input without elements, not {max(sizes)}")
+    skew = _skew(given.skew, config.ranks)
+    jitter = _whole("latency-jitter", given.latency_jitter, 0, (1 << JITTER_BITS) - 1)
+    stalls = parse_stalls(given.stalls)
+    window = _window(given.vcd_window, given.vcd)
+    max_cycles = None
+    if given.max_cycles is not None:
+        max_cycles = _whole("max-cycles", given.max_cycles, 1)
+    # Last, for they make folders: nothing is made for a command that is refused.
     vcd = None if given.vcd is None else _writable("vcd", given.vcd)
     if given.json not in (None, "-"):
         _writable("json", given.json)
@@ -314,13 +328,13 @@ def _options(given, arguments) -> Options:
         seed=seed,
         engine=engine,
         out_of_place=given.out_of_place,
-        skew=_skew(given.skew, config.ranks),
-        jitter=_whole("latency-jitter", given.latency_jitter, 0, (1 << JITTER_BITS) - 1),
-        stalls=parse_stalls(given.stalls),
+        skew=skew,
+        jitter=jitter,
+        stalls=stalls,
         stalls_text=given.stalls,
         vcd=vcd,
-        vcd_window=_window(given.vcd_window, vcd),
-        max_cycles=None if given.max_cycles is None else _whole("max-cycles", given.max_cycles, 1),
+        vcd_window=window,
+        max_cycles=max_cycles,
         json=given.json,
         fallback=fallback,
         arguments=tuple(arguments),
