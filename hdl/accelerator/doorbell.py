@@ -3,6 +3,7 @@
 from amaranth import Module, Mux, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
 
 from ..config import SwitchConfig
 from ..interfaces import Beat, MessageClass, PacketSource, Response
@@ -50,7 +51,7 @@ class Doorbell(wiring.Component):
         beat = self.i.payload
         transfer = self.i.valid & self.i.ready
         known = (beat.header.address < self._config.contexts * DOORBELL_SPACING) & (
-            beat.header.address % DOORBELL_SPACING == 0
+            beat.header.address[: exact_log2(DOORBELL_SPACING)] == 0
         )
         m.d.comb += [
             self.i.ready.eq(answers.i.ready),

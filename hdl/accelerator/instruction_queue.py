@@ -4,6 +4,7 @@ from amaranth import Const, Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
 
 from ..config import KNOWN_FORMATS, SwitchConfig
 from ..interfaces import Format
@@ -213,7 +214,7 @@ class InstructionQueue(wiring.Component):
                     refuse(Status.QUEUE_FULL)
                 with m.Elif(~built):
                     refuse(Status.BAD_FORMAT)
-                with m.Elif(self.length % ELEMENT_BYTES != 0):
+                with m.Elif(self.length[: exact_log2(ELEMENT_BYTES)].any()):
                     refuse(Status.BAD_LENGTH)
             with m.State("ENDS"):
                 m.d.sync += [
@@ -225,7 +226,7 @@ class InstructionQueue(wiring.Component):
             with m.State("RULES"):
                 grid = source[:shift].any() | destination[:shift].any()
                 m.next = "NEXT"
-                with m.If(grid | (flag % FLAG_BYTES != 0)):
+                with m.If(grid | flag[: exact_log2(FLAG_BYTES)].any()):
                     refuse(Status.UNALIGNED)
                 with m.Elif((source_end > limit) | (destination_end > limit) | (flag_end > limit)):
                     refuse(Status.OUT_OF_RANGE)

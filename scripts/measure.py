@@ -1,0 +1,190 @@
+"""Remake the measured figures of the docs: run the design in CXXRTL and keep what it counted.
+
+Each measurement writes docs/data/NAME.json; `python -m scripts.make_figures` makes tables and
+pictures of them. A measurement takes minutes, most of it compiling models; see --help.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from rich.console import Console
+
+from hdl import __version__
+from hdl.config import SwitchConfig
+from sim.activations import load
+from sim.formula import data_cycles, reducer_delay
+from sim.testbed import Outcome, Testbed
+
+DATA = Path(__file__).resolve().parent.parent / "docs" / "data"
+KIB, MIB = 1 << 10, 1 << 20
+
+console = Console(stderr=True)
+
+
+class NotExactError(RuntimeError):
+    """A run did not give golden's bytes; its figures are worth nothing."""
+
+
+def run(testbed: Testbed, data_bytes: int, format: str = "fp16", **options) -> Outcome:
+    """One All-Reduce of the committed activations, which must be bit exact."""
+    operands = load(testbed.config.ranks, data_bytes // 2, format)
+    outcome = testbed.all_reduce(operands, format, **options)
+    if outcome.status != "ok":
+        raise NotExactError(
+            f"{data_bytes} bytes: status {outcome.status} {outcome.differences[:1]}"
+        )
+    return outcome
+
+
+def figures(config: SwitchConfig, outcome: Outcome) -> dict:
+    """What every table needs of a run."""
+    cycles = outcome.figures.data
+    seconds = cycles / config.clock_hz
+    return {
+        "bytes": outcome.bytes,
+        "cycles": {"data": cycles, "arrive_to_flag": outcome.figures.arrive_to_flag},
+        "ns": cycles * 1e9 / config.clock_hz,
+        "utilization": config.payload_cycles(outcome.bytes) / cycles,
+        "bound": config.utilization_bound(outcome.bytes),
+        "GBps": outcome.bytes / seconds / 1e9,
+        "reading_max": outcome.figures.reading_max,
+        "writing_max": outcome.figures.writing_max,
+        "digest": config.digest,
+    }
+
+
+def paper_fpga() -> Iterable[dict]:
+    """The paper's prototype: time by size, beside the closed form."""
+    config = SwitchConfig.preset("paper-fpga")
+    with Testbed(config) as testbed:
+        for size in (4 * KIB, 8 * KIB, 16 * KIB, 64 * KIB, MIB, 16 * MIB):
+            outcome = run(testbed, size)
+            yield figures(config, outcome) | {"formula": data_cycles(config, size)}
+
+
+def wave_curve(size: int, wave_bytes: Callable[[int], int]) -> Iterable[dict]:
+    for waves in (1, 2, 4, 8, 16, 32):
+        config = SwitchConfig.preset("paper-8gpu", waves=waves, wave_bytes=wave_bytes(waves))
+        with Testbed(config) as testbed:
+            yield figures(config, run(testbed, size)) | {
+                "waves": waves,
+                "wave_bytes": config.wave_bytes,
+            }
+
+
+def waves_fixed_buffer() -> Iterable[dict]:
+    """One of the paper's four planes, 4 MiB: waves in flight, 64 KiB of buffer a rank."""
+    return wave_curve(4 * MIB, lambda waves: 64 * KIB // waves)
+
+
+def waves_fixed_wave() -> Iterable[dict]:
+    """The same with waves of 4 KiB, so the buffer grows with their number."""
+    return wave_curve(4 * MIB, lambda waves: 4 * KIB)
+
+
+#: Cycles by which one rank is late, and up to which memories answer later, in `latency`.
+STRAGGLER, JITTER = 1000, 64
+
+
+def latency() -> Iterable[dict]:
+    """4 KiB on `demo` against the number of ranks: plain, with a straggler, with jitter."""
+    size = 4 * KIB
+    for ranks in range(2, 9):
+        config = SwitchConfig.preset("demo", ranks=ranks)
+        with Testbed(config) as testbed:
+            plain = run(testbed, size)
+            late = run(testbed, size, delays=[STRAGGLER] + [0] * (ranks - 1))
+            for rank in range(ranks):
+                testbed.set_memory(rank, jitter=JITTER, seed=rank + 1)
+            shaken = run(testbed, size)
+            yield {
+                "ranks": ranks,
+                "reducer": reducer_delay(config),
+                "digest": config.digest,
+                "plain": figures(config, plain)["cycles"],
+                "straggler": figures(config, late)["cycles"],
+                "jitter": figures(config, shaken)["cycles"],
+            }
+
+
+#: Cycles over which each engine's speed is measured.
+SPEED_CYCLES = {"cxxrtl": 400_000, "pysim": 1_500}
+
+
+def speed() -> Iterable[dict]:
+    """Cycles a second of both engines on `demo`, busy with All-Reduces back to back."""
+    config = SwitchConfig.preset("demo")
+    for engine, least in SPEED_CYCLES.items():
+        with Testbed(config, engine) as testbed:
+            size = 256 * KIB if engine == "cxxrtl" else 8 * KIB
+            run(testbed, size)
+            cycles, seconds = testbed.engine.clock_cycles, testbed.engine.clock_seconds
+            while testbed.engine.clock_cycles - cycles < least:
+                run(testbed, size)
+            cycles = testbed.engine.clock_cycles - cycles
+            seconds = testbed.engine.clock_seconds - seconds
+        yield {
+            "engine": engine,
+            "cycles": cycles,
+            "seconds": seconds,
+            "cycles_per_second": cycles / seconds,
+            "digest": config.digest,
+        }
+
+
+MEASUREMENTS = {
+    "paper-fpga": paper_fpga,
+    "waves-fixed-buffer": waves_fixed_buffer,
+    "waves-fixed-wave": waves_fixed_wave,
+    "latency": latency,
+    "speed": speed,
+}
+
+
+def measure(name: str, folder: Path):
+    """Run one measurement and write its rows, whole or not at all."""
+    rows, start = [], time.monotonic()
+    for row in MEASUREMENTS[name]():
+        rows.append(row)
+        console.print(
+            f"{name}: {time.monotonic() - start:6.0f} s: {json.dumps(row)}", soft_wrap=True
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    text = json.dumps({"name": name, "version": __version__, "rows": rows}, indent=1) + "\n"
+    target = folder / f"{name}.json"
+    temporary = target.with_suffix(".json.new")
+    temporary.write_text(text)
+    temporary.replace(target)
+    console.print(f"{name}: wrote {target}")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    listed = "\n".join(f"  {name:20} {function.__doc__}" for name, function in MEASUREMENTS.items())
+    parser = argparse.ArgumentParser(
+        prog="python -m scripts.measure",
+        description=__doc__,
+        epilog=f"measurements:\n{listed}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("names", nargs="*", choices=[*MEASUREMENTS, []], metavar="NAME",
+                        help="which; without any, all")  # fmt: skip
+    parser.add_argument("--out", type=Path, default=DATA, metavar="DIR",
+                        help="folder of the results (default: docs/data)")  # fmt: skip
+    options = parser.parse_args(arguments)
+    try:
+        for name in options.names or MEASUREMENTS:
+            measure(name, options.out)
+    except NotExactError as error:
+        print(f"measure: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,87 @@
+"""How long an All-Reduce takes, in closed form, where links and not memories are the limit."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+from amaranth.hdl import UnusedElaboratable
+
+from hdl.arithmetic.reducer import Reducer
+from hdl.config import SwitchConfig
+
+__all__ = ["Stage", "data_cycles", "first_wave_stages", "reducer_delay", "wave_cycles"]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A part of the way of an operation's first wave: what passes, and cycles."""
+
+    what: str
+    cycles: int
+
+
+def reducer_delay(config: SwitchConfig) -> int:
+    """Cycles that the reducer of `config` takes."""
+    with warnings.catch_warnings():
+        # It is asked, not built.
+        warnings.simplefilter("ignore", UnusedElaboratable)
+        return Reducer(config).delay
+
+
+def first_wave_stages(config: SwitchConfig, wave_bytes: int | None = None) -> list[Stage]:
+    """Stages from the first read request accepted at a port to the wave's last write response
+    taken there, on the critical path; their sum is `cycles.data` of an operation of one wave.
+
+    Valid for a wave of one or more packets whose requests are not delayed by credits, memories
+    without jitter or stalls, and in-page addresses.
+    """
+    size = wave_bytes or config.wave_bytes
+    packets = config.packets(size)
+    flits = config.payload_cycles(size)
+    headers = config.header_flits
+    link = config.link_latency
+    return [
+        Stage("request: transmitter's register", 1),
+        Stage("request: link", link + headers - 1),
+        Stage("endpoint: request queue, address register", 2),
+        Stage("memory: read latency", config.memory_latency),
+        Stage("endpoint: read data queue, transmitter's register", 2),
+        Stage("read data: headers and payload on the link", packets * headers + flits - 1),
+        Stage("read data: link", link),
+        Stage("wave table: last packet noted", 1),
+        Stage("wave table: read", 1),
+        Stage("reducer", reducer_delay(config)),
+        Stage("write-back FIFO, transmitter's register", 2),
+        Stage("results: payload and further headers on the link",
+              flits + (packets - 1) * headers - 1),
+        Stage("results: link", link),
+        Stage("endpoint: write queue, data register", 2),
+        Stage("memory: address before data", 1),
+        Stage("memory: write response", 1),
+        Stage("endpoint: response queue, transmitter's register", 2),
+        Stage("write response: link", link + headers - 1),
+    ]  # fmt: skip
+
+
+def wave_cycles(config: SwitchConfig) -> int:
+    """Cycles from one full wave to the next in steady state: the busier link's flits.
+
+    To a rank go results and read requests, from it read data and write responses.
+    """
+    single = max(config.requests_per_wave, config.packets_per_wave)
+    return config.wave_flits + config.header_flits * (config.packets_per_wave + single)
+
+
+def data_cycles(config: SwitchConfig, data_bytes: int) -> int:
+    """`cycles.data` of an operation of whole waves: the first wave's way, then a wave each
+    `wave_cycles`, if enough waves are in flight to cover the way (`waves` * `wave_cycles` at least
+    the way from request to read-out).
+    """
+    if data_bytes <= 0 or data_bytes % config.wave_bytes:
+        raise ValueError(
+            f"bytes: must be whole waves of {config.wave_bytes} bytes, not {data_bytes}"
+        )
+    waves = data_bytes // config.wave_bytes
+    first = sum(stage.cycles for stage in first_wave_stages(config))
+    return first + (waves - 1) * wave_cycles(config)
