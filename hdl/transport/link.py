@@ -17,11 +17,12 @@ class Link(wiring.Component):
     Members
     -------
     i, o : the sending and the receiving end
-    latency : cycles from ``i`` to ``o``, 2..`link_latency_max`; change it only while nothing is
-        under way
+    latency : cycles from ``i`` to ``o``, 2..`link_latency_max`; what is under way in the cycle in
+        which it changes is lost, what is sent from that cycle on arrives
 
     The line is a memory written and read every cycle, `latency` apart: one block RAM word a flit
-    in flight, however long the link is.
+    in flight, however long the link is. It still holds what it has delivered, so after a change to
+    a longer latency nothing comes out until the new latency has passed.
     """
 
     def __init__(self, config: SwitchConfig):
@@ -42,7 +43,9 @@ class Link(wiring.Component):
         write = line.write_port()
         read = line.read_port()
         sent = [self.i.valid, self.i.credit, self.i.flit.as_value()]
-        received = [self.o.valid, self.o.credit, self.o.flit.as_value()]
+        valid = Signal()
+        credit = Signal.like(self.o.credit)
+        received = [valid, credit, self.o.flit.as_value()]
 
         position = Signal(range(depth))
         m.d.sync += position.eq(position + 1)
@@ -56,4 +59,14 @@ class Link(wiring.Component):
             stop = offset + len(source)
             m.d.comb += [write.data[offset:stop].eq(source), sink.eq(read.data[offset:stop])]
             offset = stop
+
+        before = Signal.like(self.latency)
+        closed = Signal.like(self.latency)  # cycles until what was sent after the change arrives
+        m.d.sync += before.eq(self.latency)
+        with m.If(self.latency != before):
+            m.d.sync += closed.eq(self.latency - 1)
+        with m.Elif(closed != 0):
+            m.d.sync += closed.eq(closed - 1)
+        with m.If(closed == 0):
+            m.d.comb += [self.o.valid.eq(valid), self.o.credit.eq(credit)]
         return m

@@ -1,0 +1,147 @@
+"""Arbiters: round robin starves nobody; a link's flits are halved to within a packet."""
+
+import random
+
+import pytest
+
+from hdl.transport.arbiter import LinkArbiter, RoundRobin
+from tests.lib.simulate import run
+
+LONGEST = 33
+
+
+@pytest.mark.parametrize("count", range(1, 6))
+def test_round_robin_grants_one_of_those_that_ask(count):
+    dut = RoundRobin(count)
+    draw = random.Random(count)
+
+    async def bench(ctx):
+        for _ in range(200):
+            requests = draw.getrandbits(count)
+            ctx.set(dut.requests, requests)
+            ctx.set(dut.taken, draw.randrange(2))
+            grant = ctx.get(dut.grant)
+            assert grant.bit_count() == (requests != 0)
+            assert grant & ~requests == 0
+            await ctx.tick()
+
+    run(dut, bench)
+
+
+@pytest.mark.parametrize("count", range(2, 6))
+def test_round_robin_waits_for_at_most_all_others(count):
+    dut = RoundRobin(count)
+    draw = random.Random(count)
+
+    async def bench(ctx):
+        waited = [0] * count
+        for _ in range(400):
+            requests = draw.getrandbits(count) | 1  # requester 0 never gives up
+            ctx.set(dut.requests, requests)
+            ctx.set(dut.taken, 1)
+            grant = ctx.get(dut.grant).bit_length() - 1
+            for index in range(count):
+                asks = requests >> index & 1
+                waited[index] = waited[index] + 1 if asks and index != grant else 0
+            assert waited[0] <= count - 1
+            await ctx.tick()
+
+    run(dut, bench)
+
+
+def share(by_flits, lengths, packets=300, asks=lambda core: True):
+    """What is sent, packet by packet: (core's, flits, both wanted to, grant).
+
+    `lengths` draws a packet's length, by side; `asks` says whether a side wants to send.
+    """
+    dut = LinkArbiter([True, True, False], longest=LONGEST, by_flits=by_flits)
+    history = []
+
+    async def bench(ctx):
+        for _ in range(packets):
+            wants = [asks(False), asks(True)]
+            requests = (0b011 if wants[0] else 0) | (0b100 if wants[1] else 0)
+            ctx.set(dut.requests, requests)
+            grant = ctx.get(dut.grant)
+            if grant:
+                side = grant & 0b100 != 0
+                flits = lengths[side]()
+                ctx.set(dut.flits, flits)
+                assert ctx.get(dut.grant) == grant, "the grant depends on the length"
+                ctx.set(dut.taken, 1)
+                history.append((side, flits, all(wants), grant))
+            await ctx.tick()
+            ctx.set(dut.taken, 0)
+
+    run(dut, bench)
+    return history
+
+
+@pytest.mark.parametrize(
+    "lengths",
+    [(33, 1), (1, 33), (33, 33), (9, 33), (2, 3), ("random", "random"), (33, "random")],
+)
+def test_flits_are_halved_to_within_a_packet_at_every_moment(lengths):
+    draw = random.Random(repr(lengths))
+    drawn = [
+        (lambda: draw.randint(1, LONGEST)) if length == "random" else (lambda n=length: n)
+        for length in lengths
+    ]
+    sent = [0, 0]
+    for side, flits, _, _ in share(True, drawn):
+        sent[side] += flits
+        assert abs(sent[0] - sent[1]) <= LONGEST
+
+
+def test_packets_alternate_when_weighted_by_packets():
+    sides = [side for side, *_ in share(False, [lambda: 17, lambda: 33])]
+    assert all(a != b for a, b in zip(sides, sides[1:], strict=False))
+
+
+@pytest.mark.parametrize("steady_is_core", [False, True])
+@pytest.mark.parametrize("by_flits", [True, False])
+def test_a_side_that_keeps_asking_never_waits_for_two_packets_and_more(by_flits, steady_is_core):
+    """Also where the other side comes and goes, which is what resets the balance."""
+    draw = random.Random(5)
+    history = share(
+        by_flits,
+        [lambda: LONGEST, lambda: LONGEST],
+        packets=600,
+        asks=lambda core: core == steady_is_core or draw.random() < 0.5,
+    )
+    waited = 0
+    for core, flits, *_ in history:
+        waited = 0 if core == steady_is_core else waited + flits
+        assert waited <= 2 * LONGEST
+
+
+def test_sources_of_a_side_alternate():
+    grants = [g for side, *_, g in share(True, [lambda: 5, lambda: 5]) if not side]
+    assert grants[:4] in ([1, 2, 1, 2], [2, 1, 2, 1])
+
+
+def test_one_side_alone_has_the_whole_link():
+    dut = LinkArbiter([True, True], longest=LONGEST, by_flits=True)
+
+    async def bench(ctx):
+        for requests in (1, 2, 3, 0, 3):
+            ctx.set(dut.requests, requests)
+            assert (ctx.get(dut.grant) != 0) == (requests != 0)
+            ctx.set(dut.taken, requests != 0)
+            await ctx.tick()
+
+    run(dut, bench)
+
+
+def test_a_side_that_was_idle_has_no_claim_on_the_past():
+    """Long use alone gives no debt: once both wait, shares are equal from there on."""
+    begins = 100
+    count = iter(range(10**6))
+    history = share(
+        True,
+        [lambda: LONGEST, lambda: LONGEST],
+        asks=lambda core: not core or next(count) >= begins,
+    )
+    both = [side for side, _, contended, _ in history if contended]
+    assert abs(both.count(True) - both.count(False)) <= 1
+    assert both[:2] in ([False, True], [True, False])

@@ -1,0 +1,85 @@
+"""`Link`: the latency is exact, credits travel with it, and a change replays nothing."""
+
+import random
+
+import pytest
+
+from hdl.config import SwitchConfig
+from hdl.transport.link import Link
+from tests.lib.simulate import run
+
+CONFIG = SwitchConfig(
+    ranks=2, flit_bytes=8, payload_bytes=32, wave_bytes=256, memory_bytes=4096,
+    link_latency=2, link_latency_max=16, memory_latency=2,
+)  # fmt: skip
+
+
+def drive(ctx, link, draw):
+    """Random signals at the sending end, and what they are."""
+    sent = (draw.randrange(2), draw.getrandbits(len(link.i.flit.as_value())), draw.randrange(256))
+    ctx.set(link.i.valid, sent[0])
+    ctx.set(link.i.flit.as_value(), sent[1])
+    ctx.set(link.i.credit, sent[2])
+    return sent
+
+
+def receive(ctx, link):
+    return ctx.get(link.o.valid), ctx.get(link.o.flit.as_value()), ctx.get(link.o.credit)
+
+
+def idle(ctx, link):
+    ctx.set(link.i.valid, 0)
+    ctx.set(link.i.credit, 0)
+
+
+@pytest.mark.parametrize("latency", range(2, CONFIG.link_latency_max + 1))
+def test_latency_is_exact(latency):
+    """From the first cycle on, every flit and credit bit comes `latency` cycles later, in order."""
+    link = Link(CONFIG)
+    draw = random.Random(latency)
+
+    async def bench(ctx):
+        ctx.set(link.latency, latency)
+        sent = []
+        for cycle in range(3 * CONFIG.link_latency_max):
+            sent.append(drive(ctx, link, draw))
+            valid, flit, credit = receive(ctx, link)
+            if cycle < latency:
+                assert (valid, credit) == (0, 0)
+            else:
+                assert (valid, flit, credit) == sent[cycle - latency]
+            await ctx.tick()
+
+    run(link, bench)
+
+
+@pytest.mark.parametrize("gap", [0, 1, 5])
+@pytest.mark.parametrize(("before", "after"), [(2, 16), (3, 4), (16, 2), (7, 15), (5, 5)])
+def test_a_change_while_idle_replays_and_loses_nothing(before, after, gap):
+    """The delay line still holds what it delivered; a longer latency must not deliver it again."""
+    link = Link(CONFIG)
+    draw = random.Random(gap)
+
+    async def bench(ctx):
+        ctx.set(link.latency, before)
+        sent = []
+        for _ in range(6):
+            sent.append(drive(ctx, link, draw))
+            await ctx.tick()
+        idle(ctx, link)
+        await ctx.tick().repeat(before + gap)
+        ctx.set(link.latency, after)
+        for _ in range(gap):
+            assert receive(ctx, link)[::2] == (0, 0)
+            await ctx.tick()
+        sent = []
+        for cycle in range(40):
+            sent.append(drive(ctx, link, draw))
+            valid, flit, credit = receive(ctx, link)
+            if cycle < after:
+                assert (valid, credit) == (0, 0)
+            else:
+                assert (valid, flit, credit) == sent[cycle - after]
+            await ctx.tick()
+
+    run(link, bench)
