@@ -15,7 +15,7 @@ from sim.testbed import Outcome, Testbed
 from .arguments import Options
 from .operands import guard_pattern
 
-__all__ = ["Session", "run_session"]
+__all__ = ["Session", "open_bench", "run_once", "run_session", "settle_memories"]
 
 
 @dataclass
@@ -37,9 +37,43 @@ def _memory_seeds(seed: int, ranks: int) -> list[int]:
     return [int(word) for word in np.random.SeedSequence(seed).generate_state(ranks)]
 
 
-def _settle_memories(bench: Testbed, options: Options):
+def open_bench(
+    options: Options,
+    *,
+    phases: Callable[[str], None] = lambda phase: None,
+    vcd: bool = False,
+) -> Testbed:
+    """A testbed for `options`, ready to run: `vcd` says whether waveforms will be asked for."""
+    return Testbed(options.config, options.engine, vcd=vcd, phases=phases)
+
+
+def settle_memories(bench: Testbed, options: Options):
+    """Set jitter, stalls and their seeds at every rank."""
     for rank, seed in enumerate(_memory_seeds(options.seed, options.config.ranks)):
         bench.set_memory(rank, jitter=options.jitter, stalls=options.stalls, seed=seed)
+
+
+def run_once(
+    bench: Testbed,
+    options: Options,
+    run: int,
+    *,
+    watch: Callable[[int], None] | None = None,
+    during: Callable[[], None] = lambda: None,
+) -> Outcome:
+    """Repetition `run` (from 0) of `options`. See `Testbed.all_reduce` for `watch` and `during`."""
+    elements = options.sizes[run] // ELEMENT_BYTES
+    operands = options.input.operands(options.config.ranks, elements, options.dtype, run)
+    return bench.all_reduce(
+        operands,
+        options.dtype,
+        out_of_place=options.out_of_place,
+        delays=options.skew,
+        max_cycles=options.max_cycles,
+        guard=guard_pattern(),
+        watch=watch,
+        during=during,
+    )
 
 
 def run_session(
@@ -64,24 +98,12 @@ def run_session(
         Waveform file, and (first, last) cycle of it.
     """
     outcomes = []
-    with Testbed(options.config, options.engine, vcd=vcd is not None, phases=phases) as bench:
+    with open_bench(options, phases=phases, vcd=vcd is not None) as bench:
         engine = bench.engine
         with engine.vcd(vcd, window) if vcd else nullcontext():
-            _settle_memories(bench, options)
-            for run, size in enumerate(options.sizes):
-                operands = options.input.operands(
-                    options.config.ranks, size // ELEMENT_BYTES, options.dtype, run
-                )
-                outcome = bench.all_reduce(
-                    operands,
-                    options.dtype,
-                    out_of_place=options.out_of_place,
-                    delays=options.skew,
-                    max_cycles=options.max_cycles,
-                    guard=guard_pattern(),
-                    watch=watch,
-                )
-                outcomes.append(outcome)
-                if outcome.status != "ok":
+            settle_memories(bench, options)
+            for run in range(len(options.sizes)):
+                outcomes.append(run_once(bench, options, run, watch=watch))
+                if outcomes[-1].status != "ok":
                     break
         return Session(outcomes, engine.cycles_per_second, engine.cycle)
