@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from hdl.config import PRESETS, SwitchConfig
+from scripts.measured import TABLES, size, table
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 
@@ -29,12 +30,6 @@ PURPOSE = {
 
 #: Pages that come first in the index, in this order; the rest follow by name.
 FIRST_PAGES = ("architecture", "memory-contract", "forward-progress", "configuration")
-
-
-def table(header: list[str], rows: list[list[str]]) -> str:
-    """A Markdown table."""
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
 def code(value) -> str:
@@ -62,14 +57,6 @@ def fields() -> str:
         for field in dataclasses.fields(SwitchConfig)
     ]
     return table(["Field", "Default", "Meaning and rule"], rows)
-
-
-def size(count: int) -> str:
-    """A number of bytes in the largest binary unit that is whole."""
-    for unit, factor in (("MiB", 1 << 20), ("KiB", 1 << 10)):
-        if count % factor == 0:
-            return f"{count // factor} {unit}"
-    return f"{count} B"
 
 
 def frequency(hertz: int) -> str:
@@ -132,6 +119,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "presets": presets,
     "derived": derived,
     "pages": pages,
+    **TABLES,
 }
 
 
