@@ -23,6 +23,20 @@ def _fields(random, shape, name, low, high):
     return random.integers(0, 2, shape) << 15 | exponent << fraction_bits | fraction
 
 
+def _broken_ties(random, shape, name):
+    """A number, half a unit of its last place, and operands far below that break the tie or not.
+
+    In bf16 these lie on both sides of what is cut off, 2^(E-31).
+    """
+    exponent_bits, fraction_bits = WIDTHS[name]
+    top = random.integers(0, (1 << exponent_bits) - 1, shape[1])
+    field = np.maximum(top - random.integers(20, 42, shape), 0)
+    field[0], field[1] = top, np.maximum(top - fraction_bits - 1, 0)
+    fraction = random.integers(0, 1 << fraction_bits, shape) & random.choice([0, 127], shape)
+    fraction[1] = 0
+    return random.integers(0, 2, shape) << 15 | field << fraction_bits | fraction
+
+
 def operands(random: np.random.Generator, ranks: int, elements: int, name: str) -> np.ndarray:
     """Bits of operands (ranks, elements), each element of one of several kinds."""
     exponent_bits, fraction_bits = WIDTHS[name]
@@ -36,6 +50,7 @@ def operands(random: np.random.Generator, ranks: int, elements: int, name: str) 
     kinds.append(random.choice(EDGES[name], shape) | random.integers(0, 2, shape) << 15)
     kinds.append(random.integers(0, 2, shape) << 15 | random.integers(0, 3, shape))
     kinds.append(_fields(random, shape, name, top - 1, top))
+    kinds += [_broken_ties(random, shape, name)] * 2
     # Cancellation: every second rank is the one before, negative; the last stays alone.
     cancelling = kinds[random.integers(1, 6)].copy()
     cancelling[1::2] = cancelling[: ranks // 2 * 2 : 2] ^ 0x8000
