@@ -1,4 +1,5 @@
-"""`Queue` against a deque: any depth, any idle and back-pressure; latency, rate, no transparency."""
+# amaranth: UnusedElaboratable=no
+"""`Queue` against a deque: any depth, idle and back-pressure; latency, rate, reads."""
 
 import random
 import re

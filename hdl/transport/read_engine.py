@@ -41,8 +41,9 @@ class ReadEngine(wiring.Component):
     -------
     i : read requests (`Beat`, all empty)
     ar*, r* : the read channels of `Axi4Signature`
-    o : packets of read data; a request for more than a payload is answered by several, with tags
-        that count up from the request's
+    o : packets of read data: the flits that hold the bytes asked for. More than a payload is
+        answered by several packets, with tags that count up from the request's; no bytes by one
+        without payload, and nothing on the bus
 
     Timing
     ------
@@ -92,7 +93,9 @@ class ReadEngine(wiring.Component):
         shift = config.flit_address_bits
         page_flits = AXI_PAGE_BYTES >> shift
 
-        total = Signal(range(config.wave_flits + 1))  # of the request
+        offset = header.address[:shift]
+        nothing = header.length == 0
+        total = Signal(range(config.wave_flits + 2))  # of the request
         done = Signal.like(total)
         in_packet = Signal(range(config.payload_flits + 1))  # already asked of this packet
         packet = Signal(range(config.packets_per_wave + 1))
@@ -102,7 +105,7 @@ class ReadEngine(wiring.Component):
         burst = Signal.like(packet_left)
         request_left = Signal.like(total)
         m.d.comb += [
-            total.eq((header.length + (config.flit_bytes - 1)) >> shift),
+            total.eq(Mux(nothing, 0, (offset + header.length + (config.flit_bytes - 1)) >> shift)),
             request_left.eq(total - done),
             first_flit.eq(header.address[shift : config.address_bits] + done),
             packet_left.eq(
@@ -134,7 +137,7 @@ class ReadEngine(wiring.Component):
         ends_request = burst == request_left
         with m.If(issue):
             m.d.sync += [
-                self.arvalid.eq(1),
+                self.arvalid.eq(~nothing),
                 self.araddr.eq(first_flit << shift),
                 self.arlen.eq(burst - 1),
                 done.eq(done + burst),
@@ -157,13 +160,14 @@ class ReadEngine(wiring.Component):
     def _answer(self, m, pending, flits):
         config = self._config
         head = self.o.head
+        begins = flits.o.valid | (pending.o.payload.flits == 0)
         m.d.comb += [
             self.rready.eq(1),  # room was reserved with the address
             flits.i.valid.eq(self.rvalid),
             flits.i.payload.data.eq(self.rdata),
             flits.i.payload.response.eq(self.rresp),
-            head.valid.eq(pending.o.valid & flits.o.valid),
-            pending.o.ready.eq(head.ready & flits.o.valid),
+            head.valid.eq(pending.o.valid & begins),
+            pending.o.ready.eq(head.ready & begins),
             head.payload.flits.eq(pending.o.payload.flits),
             head.payload.header.message_class.eq(MessageClass.READ_DATA),
             head.payload.header.inc.eq(1),
@@ -172,8 +176,6 @@ class ReadEngine(wiring.Component):
             head.payload.header.context.eq(pending.o.payload.context),
             head.payload.header.generation.eq(pending.o.payload.generation),
             head.payload.header.tag.eq(pending.o.payload.tag),
-            head.payload.header.length.eq(
-                pending.o.payload.flits << config.flit_address_bits
-            ),
+            head.payload.header.length.eq(pending.o.payload.flits << config.flit_address_bits),
         ]
         wiring.connect(m, flits.o, wiring.flipped(self.o.payload))

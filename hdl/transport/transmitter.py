@@ -155,8 +155,9 @@ class Transmitter(wiring.Component):
             by_flits=config.link_share == "flits",
         )
         starts = start & chosen.any()
+        begun = Mux(in_header, current, 0)  # its head still waits, its credits are spent
         m.d.comb += [
-            arbiter.requests.eq(self._eligible(m, ports, starts, channel, flits)),
+            arbiter.requests.eq(self._eligible(m, ports, starts, begun, channel, flits)),
             arbiter.flits.eq(flits + config.header_flits),
             arbiter.taken.eq(starts),
             chosen.eq(Mux(in_header, current, Mux(in_payload, 0, arbiter.grant))),
@@ -207,7 +208,7 @@ class Transmitter(wiring.Component):
             m.d.comb += port.head.ready.eq(chosen[index] & (in_header if two else start))
         return m
 
-    def _eligible(self, m, ports, starts, channel, flits):
+    def _eligible(self, m, ports, starts, begun, channel, flits):
         """Credit counters of the channels in use; sources whose packet has its credits."""
         config = self._config
         counters = {}
@@ -221,13 +222,15 @@ class Transmitter(wiring.Component):
             m.d.comb += counter.returned.eq(self.returned[number])
         eligible = []
         for index, (spec, port) in enumerate(zip(self._sources, ports, strict=True)):
-            needed = port.head.payload.flits + config.header_flits if spec.has_payload else (
-                config.header_flits
+            needed = (
+                port.head.payload.flits + config.header_flits
+                if spec.has_payload
+                else (config.header_flits)
             )
             covered = Signal(name=f"{spec.name}_covered")
             m.d.comb += [
                 covered.eq(counters[spec.channel].available >= needed),
-                self.starved[index].eq(port.head.valid & ~covered),
+                self.starved[index].eq(port.head.valid & ~covered & ~begun[index]),
             ]
             eligible.append(port.head.valid & covered)
         return Cat(eligible)

@@ -12,7 +12,7 @@ from amaranth.lib import enum
 from hdl.config import SwitchConfig
 from hdl.interfaces import Flit, Header, MessageClass, Response
 
-from .simulate import always
+from .simulate import always, until
 
 __all__ = [
     "LinkPeer",
@@ -114,14 +114,14 @@ async def send_packets(ctx, source, packets, willing: Iterator[bool] | None = No
             await ctx.tick()
         ctx.set(source.head.payload, {"header": packet.header, "flits": len(packet.payload)})
         ctx.set(source.head.valid, 1)
-        await ctx.tick().until(source.head.ready)
+        await until(ctx, source.head.ready)
         ctx.set(source.head.valid, 0)
         for data, response in zip(packet.payload, packet.responses, strict=True):
             while not next(willing):
                 await ctx.tick()
             ctx.set(source.payload.payload, {"data": data, "response": Response(response)})
             ctx.set(source.payload.valid, 1)
-            await ctx.tick().until(source.payload.ready)
+            await until(ctx, source.payload.ready)
             ctx.set(source.payload.valid, 0)
 
 
@@ -139,20 +139,17 @@ async def collect_packets(
     for _ in range(count):
         while not next(willing):
             await ctx.tick()
-        while True:
-            valid = ctx.get(head.valid)
-            if valid:
-                break
+        while not ctx.get(head.valid):
             await ctx.tick()
         if header_flits > 1:
             await ctx.tick().repeat(header_flits - 1)
         ctx.set(head.ready, 1)
-        (taken,) = await ctx.tick().sample(head.payload).until(head.valid)
+        (taken,) = await until(ctx, head.valid, head.payload)
         ctx.set(head.ready, 0)
         body = []
         ctx.set(payload.ready, 1)
         while len(body) < taken.flits:
-            (flit,) = await ctx.tick().sample(payload.payload).until(payload.valid)
+            (flit,) = await until(ctx, payload.valid, payload.payload)
             body.append(flit)
         ctx.set(payload.ready, 0)
         packets.append(

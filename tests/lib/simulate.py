@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from amaranth.sim import Simulator
 
-__all__ = ["SHAPES", "always", "pattern", "run", "stream_get", "stream_put"]
+__all__ = ["SHAPES", "always", "pattern", "run", "stream_get", "stream_put", "until"]
 
 PERIOD = 1e-8
 #: Lines of state that a time-out prints.
@@ -86,6 +86,17 @@ def run(
     return cycles
 
 
+async def until(ctx, condition, *values) -> list:
+    """Tick through the first edge at which `condition` holds; `values` sampled at that edge.
+
+    Unlike `TickTrigger.until` it may be left half done, so background benches can use it.
+    """
+    while True:
+        _, _, met, *sampled = await ctx.tick().sample(condition, *values)
+        if met:
+            return sampled
+
+
 async def stream_put(ctx, stream, values, willing: Iterator[bool] | None = None):
     """Offer `values` in order, each from a cycle in which `willing` says so until it is taken."""
     willing = willing or always()
@@ -94,7 +105,7 @@ async def stream_put(ctx, stream, values, willing: Iterator[bool] | None = None)
             await ctx.tick()
         ctx.set(stream.payload, value)
         ctx.set(stream.valid, 1)
-        await ctx.tick().until(stream.ready)
+        await until(ctx, stream.ready)
         ctx.set(stream.valid, 0)
 
 
