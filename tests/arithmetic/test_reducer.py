@@ -2,6 +2,7 @@
 """The reducer against golden, bit for bit and cycle by cycle."""
 
 from dataclasses import dataclass, field
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from hdl.config import SwitchConfig
 from hdl.interfaces import Format
 from sim.golden import all_reduce_sum
 from tests.arithmetic.operands import operands
+from tests.golden.test_allreduce import VECTORS
 
 SEED = 2
 BOTH = ("fp16", "bf16")
@@ -128,6 +130,23 @@ def test_built_formats_with_bubbles(ranks, formats):
     config = make(ranks, formats)
     flits = [random_flit(random, config) for _ in range(max(60, 600 // ranks))]
     run(config, with_bubbles(random, flits, share=0.5))
+
+
+@pytest.mark.parametrize("formats", [("fp16",), ("bf16",), BOTH], ids="+".join)
+def test_vectors_by_hand(formats):
+    """Those of golden, in any place: ties that the last bit kept breaks and the first cut does not."""
+    config = make(3, formats)
+    flits = []
+    for name, operands, want in VECTORS:
+        if name not in formats:
+            continue
+        for order in permutations(range(len(operands))):
+            values = np.full((3, config.lanes), GARBAGE[0], np.uint16)
+            values[: len(operands)] = np.array(operands, np.uint16)[list(order), None]
+            sources = np.arange(3) < len(operands)
+            flits.append(Flit(values, name, np.ones(config.lanes, bool), sources))
+            assert flits[-1].data == as_int(np.full(config.lanes, want))
+    run(config, flits)
 
 
 @pytest.mark.parametrize("name", BOTH)
