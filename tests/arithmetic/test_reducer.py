@@ -134,16 +134,16 @@ def test_built_formats_with_bubbles(ranks, formats):
 
 @pytest.mark.parametrize("formats", [("fp16",), ("bf16",), BOTH], ids="+".join)
 def test_vectors_by_hand(formats):
-    """Those of golden, in any place: ties that the last bit kept breaks and the first cut does not."""
-    config = make(3, formats)
+    """Golden's, in every order: ties that the last bit kept breaks and the first cut does not."""
+    config = make(4, formats)
     flits = []
-    for name, operands, want in VECTORS:
+    for name, numbers, want in VECTORS:
         if name not in formats:
             continue
-        for order in permutations(range(len(operands))):
-            values = np.full((3, config.lanes), GARBAGE[0], np.uint16)
-            values[: len(operands)] = np.array(operands, np.uint16)[list(order), None]
-            sources = np.arange(3) < len(operands)
+        for order in permutations(numbers):
+            values = np.full((config.ranks, config.lanes), GARBAGE[0], np.uint16)
+            values[: len(numbers)] = np.array(order, np.uint16)[:, None]
+            sources = np.arange(config.ranks) < len(numbers)
             flits.append(Flit(values, name, np.ones(config.lanes, bool), sources))
             assert flits[-1].data == as_int(np.full(config.lanes, want))
     run(config, flits)
