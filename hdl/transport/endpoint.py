@@ -50,9 +50,7 @@ class Endpoint(wiring.Component):
                 "rx": In(LinkSignature(config)),
                 "tx": Out(LinkSignature(config)),
                 "axi": Out(
-                    Axi4Signature(
-                        address_bits=config.address_bits, data_bytes=config.flit_bytes
-                    )
+                    Axi4Signature(address_bits=config.address_bits, data_bytes=config.flit_bytes)
                 ),
                 "arrival": In(stream.Signature(Arrival)),
                 "acknowledged": Out(1),

@@ -1,6 +1,6 @@
 """Endpoint, write side: write packets become AXI4 bursts, responses become packets."""
 
-from amaranth import Cat, Const, Module, Mux, Signal, unsigned
+from amaranth import Const, Module, Mux, Signal, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -19,7 +19,7 @@ PendingWrite = data.StructLayout(
         "context": unsigned(4),
         "generation": unsigned(4),
         "tag": unsigned(16),
-        "two_bursts": unsigned(1),
+        "bursts": unsigned(2),  # 0 for a packet without payload
     }
 )
 
@@ -58,7 +58,8 @@ class WriteEngine(wiring.Component):
     One AXI ID: packets are written and answered in order of arrival. A burst stays within one
     4 KiB page; a packet that crosses one is two bursts and has one response, the worse of the two.
     Bytes before the address and behind the length are not strobed. Room for the response is
-    reserved before the address goes out, so ``bready`` is always 1.
+    reserved before the address goes out, so ``bready`` is always 1. A packet without payload
+    touches nothing; it waits until those before it are answered, and is then answered with OKAY.
     """
 
     def __init__(self, config: SwitchConfig, *, source: int):
@@ -126,6 +127,7 @@ class WriteEngine(wiring.Component):
                 self.i.valid
                 & (~self.wvalid | self.wready)
                 & (~beat.first | (~self.awvalid & ~second_waits & (room != 0)))
+                & (~beat.empty | (pending.level == 0))
             ),
             self.i.ready.eq(accept),
             pending.i.valid.eq(starts),
@@ -133,7 +135,7 @@ class WriteEngine(wiring.Component):
             pending.i.payload.context.eq(header.context),
             pending.i.payload.generation.eq(header.generation),
             pending.i.payload.tag.eq(header.tag),
-            pending.i.payload.two_bursts.eq(two_bursts),
+            pending.i.payload.bursts.eq(Mux(beat.empty, 0, 1 + two_bursts)),
         ]
         m.d.sync += room.eq(room - starts + answered)
 
@@ -146,7 +148,7 @@ class WriteEngine(wiring.Component):
                 self.awlen.eq(second_length),
                 second_waits.eq(0),
             ]
-        with m.If(starts):
+        with m.If(starts & ~beat.empty):
             m.d.sync += [
                 self.awvalid.eq(1),
                 self.awaddr.eq(first_flit << shift),
@@ -160,7 +162,7 @@ class WriteEngine(wiring.Component):
         remaining = Mux(beat.first, page_left, to_page_end)
         with m.If(self.wready):
             m.d.sync += self.wvalid.eq(0)
-        with m.If(accept):
+        with m.If(accept & ~beat.empty):
             m.d.sync += [
                 self.wvalid.eq(1),
                 self.wdata.eq(beat.data),
@@ -180,10 +182,10 @@ class WriteEngine(wiring.Component):
         awaits_second = Signal()  # the first of two bursts is answered
         first_status = Signal(Response)
         owed = pending.o.payload
-        worse = Mux(
-            awaits_second & (first_status.as_value() > self.bresp), first_status.as_value(), self.bresp
-        )
-        completes = self.bvalid & (awaits_second | ~owed.two_bursts)
+        earlier = Mux(awaits_second, first_status.as_value(), Response.OKAY)
+        worse = Mux(earlier > self.bresp, earlier, self.bresp)
+        nothing = pending.o.valid & (owed.bursts == 0)  # so no response can come
+        completes = nothing | (self.bvalid & (awaits_second | (owed.bursts == 1)))
         m.d.comb += [
             self.bready.eq(1),
             pending.o.ready.eq(completes),
@@ -192,7 +194,7 @@ class WriteEngine(wiring.Component):
             answers.i.payload.context.eq(owed.context),
             answers.i.payload.generation.eq(owed.generation),
             answers.i.payload.tag.eq(owed.tag),
-            answers.i.payload.status.eq(worse),
+            answers.i.payload.status.eq(Mux(nothing, Response.OKAY, worse)),
         ]
         with m.If(self.bvalid):
             m.d.sync += [awaits_second.eq(~completes), first_status.eq(self.bresp)]
