@@ -10,8 +10,10 @@ from .stream import Queue
 
 __all__ = ["EmulatedMemory", "Jitter", "RandomBits"]
 
-#: Bits of time stamps: latency plus jitter stays below half of their range.
-DUE_BITS = 16
+#: Bits of time stamps. Below half of their range, and so told apart from each other, stay the
+#: longest latency with jitter (2^15 + 2^10 cycles), and how long a burst that is due may wait
+#: behind others (2^19: seven of 256 beats, each stalled with probability 255/256).
+DUE_BITS = 20
 #: Burst addresses that the memory holds, beyond those that the endpoint may have outstanding.
 SPARE_BURSTS = 4
 #: Channels that can refuse beats, in the order of their bytes in the ``stalls`` registers.

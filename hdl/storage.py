@@ -16,17 +16,20 @@ class BlockStorage(wiring.Component):
 
     The other face of the same signature is outside the design: the system's `storage` ports, whose
     bytes an engine owns (`sim.engines`). Both answer a read one cycle later with the old word.
+
+    Attributes
+    ----------
+    array : the memory; a simulation may look at its words and set them
     """
 
     def __init__(self, config: SwitchConfig):
         self._config = config
+        self.array = Memory(shape=config.flit_bits, depth=config.memory_flits, init=[])
         super().__init__({"port": In(StorageSignature(config))})
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.array = array = Memory(
-            shape=self._config.flit_bits, depth=self._config.memory_flits, init=[]
-        )
+        m.submodules.array = array = self.array
         read = array.read_port()
         write = array.write_port(granularity=8)
         port = self.port

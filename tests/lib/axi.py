@@ -19,6 +19,7 @@ __all__ = [
     "OKAY",
     "SLVERR",
     "AxiChecker",
+    "AxiManager",
     "AxiMemory",
     "AxiViolation",
     "Burst",
@@ -318,3 +319,83 @@ def attach(memory: AxiMemory, axi):
                 ctx.set(getattr(axi, name), drive[name])
 
     return bench
+
+
+class AxiManager:
+    """Drives reads and writes into an AXI4 subordinate, with the checker running along.
+
+    Parameters
+    ----------
+    reads
+        (byte address, beats) each.
+    writes
+        (byte address, words, strobes or None) each.
+    willing
+        By channel, whether it goes ahead in a cycle: ``ar``, ``aw`` and ``w`` offer, ``r`` and
+        ``b`` are ready.
+    """
+
+    def __init__(self, *, data_bytes: int, reads=(), writes=(), willing=None, address_bits=48):
+        self.checker = AxiChecker(data_bytes=data_bytes, address_bits=address_bits)
+        self.data_bytes = data_bytes
+        self.full = (1 << data_bytes) - 1
+        self.willing = willing or {}
+        self.reads, self.writes = deque(reads), deque(writes)
+        self.beats: deque[tuple[int, int, int]] = deque()  # word, strobe, last
+        for _, words, strobes in self.writes:
+            for i, word in enumerate(words):
+                strobe = self.full if strobes is None else strobes[i]
+                self.beats.append((word, strobe, int(i == len(words) - 1)))
+        self.read_data: list[tuple[int, int, int]] = []  # word, response, last
+        self.answers: list[int] = []
+        self.taken: dict[str, list[int]] = {name: [] for name in CHANNELS}  # cycles, by channel
+        self.now = 0
+        self.drive = dict.fromkeys(MANAGER, 0)
+        self.due = (sum(beats for _, beats in self.reads), len(self.writes))
+
+    @property
+    def done(self) -> bool:
+        return (len(self.read_data), len(self.answers)) == self.due
+
+    def cycle(self, subordinate: dict[str, int]) -> dict[str, int]:
+        """End a cycle in which `subordinate` was driven; what to drive in the next one."""
+        bus = self.drive | subordinate
+        self.checker.cycle(bus)
+        for channel in CHANNELS:
+            if bus[f"{channel}valid"] and bus[f"{channel}ready"]:
+                self.taken[channel].append(self.now)
+                if channel in ("ar", "aw", "w"):
+                    self.drive[f"{channel}valid"] = 0
+                elif channel == "r":
+                    self.read_data.append((bus["rdata"], bus["rresp"], bus["rlast"]))
+                else:
+                    self.answers.append(bus["bresp"])
+        goes = {name: next(self.willing.setdefault(name, always())) for name in CHANNELS}
+        for channel, queue in (("ar", self.reads), ("aw", self.writes)):
+            if queue and goes[channel] and not self.drive[f"{channel}valid"]:
+                address, beats = queue.popleft()[:2]
+                count = beats if channel == "ar" else len(beats)
+                values = dict(valid=1, addr=address, len=count - 1, burst=INCR)
+                values["size"] = self.data_bytes.bit_length() - 1
+                self.drive |= {channel + name: value for name, value in values.items()}
+        if self.beats and goes["w"] and not self.drive["wvalid"]:
+            word, strobe, last = self.beats.popleft()
+            self.drive |= dict(wvalid=1, wdata=word, wstrb=strobe, wlast=last)
+        self.drive |= dict(rready=int(goes["r"]), bready=int(goes["b"]))
+        self.now += 1
+        return self.drive
+
+    def bench(self, axi, after: int = 0):
+        """A bench that runs until everything is answered, and `after` cycles more."""
+        signals = [getattr(axi, name) for name in SUBORDINATE]
+
+        async def bench(ctx):
+            rest = after
+            while rest >= 0:
+                _, _, *values = await ctx.tick().sample(*signals)
+                drive = self.cycle(dict(zip(SUBORDINATE, values, strict=True)))
+                for name, value in drive.items():
+                    ctx.set(getattr(axi, name), value)
+                rest -= self.done
+
+        return bench
