@@ -70,7 +70,7 @@ boards: env ## Arty build (plan, resources) and a placed and routed ULX3S bitstr
 
 .PHONY: waves
 waves: env ## Draw the README's picture again: one wave in flight beside eight
-	$(PY) -m scripts.draw_waves --out docs/images/waves-k1-k8
+	$(PY) -m scripts.draw_waves --waves 1,8 --out docs/images/waves-k1-k8
 
 .PHONY: docs
 docs: env ## Write the generated parts of docs/ again

@@ -23,9 +23,11 @@ STALLS = {
 def _verdict(run: dict) -> str:
     if run["status"] == "ok":
         return "[green]yes, every byte of every rank[/]"
+    if run["status"] == "timeout":
+        return "[bold red]not compared: the run did not end within its cycles[/]"
     if run["status"] == "mismatch":
         return "[bold red]NO[/]"
-    return f"[bold red]not compared: {run['status']}[/]" if not run["bit_exact"] else "yes"
+    return f"[bold red]NO: the hardware ended with {run['status']}[/]"
 
 
 def _percent(value: float | None) -> str:
@@ -51,7 +53,7 @@ def _by_rank(value) -> str:
 
 
 def _first_run(report: dict) -> Table:
-    table = Table(title=f"All-Reduce on {_what(report)}", title_justify="left", show_header=False)
+    table = Table(show_header=False)
     table.add_column(no_wrap=True)
     table.add_column()
     add = table.add_row
@@ -87,7 +89,7 @@ def _figures(add, report: dict):
 
 
 def _all_runs(report: dict) -> Table:
-    table = Table(title="Runs, one after another without a reset", title_justify="left")
+    table = Table()
     for name, justify in (
         ("run", "right"), ("bytes a rank", "right"), ("cycles (data)", "right"),
         ("time", "right"), ("utilization", "right"), ("bound", "right"), ("bit-exact", "left"),
@@ -109,6 +111,8 @@ def _all_runs(report: dict) -> Table:
 
 def print_tables(console: Console, report: dict):
     """The first run in full and, where there are more, a line for each."""
+    console.print(f"[bold]All-Reduce on {_what(report)}")
     console.print(_first_run(report))
     if len(report["runs"]) > 1:
+        console.print("[bold]All runs, one after another without a reset")
         console.print(_all_runs(report))

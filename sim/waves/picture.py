@@ -38,10 +38,10 @@ PHASES = (
 )
 
 WIDTH_INCHES = 11.0
-ROW_INCHES = 0.105
+ROW_INCHES = 0.115
 #: Space between two ranks' lanes, in rows.
 LANE_GAP_ROWS = 1.2
-PANEL_GAP_INCHES = 0.62
+PANEL_GAP_INCHES = 0.68
 HEAD_INCHES, FOOT_INCHES = 1.05, 0.62
 LEFT_INCHES, RIGHT_INCHES = 0.85, 0.25
 BAR_HEIGHT = 0.86
@@ -161,6 +161,7 @@ def _draw_panel(axes, panel: _Panel, last: int, inches_per_cycle: float):
         [f"rank {rank}" for rank in range(panel.config.ranks)],
     )
     axes.tick_params(axis="y", length=0)
+    axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.grid(axis="x", color=GRID_COLOR, linewidth=0.6)
     axes.set_axisbelow(True)
     for side in ("top", "right", "left"):
@@ -191,7 +192,9 @@ def draw_runs(runs: list[RunEvents], titles: list[str], heading: str) -> Figure:
             _draw_panel(axes, panel, last, inches_per_cycle)
             top -= height + PANEL_GAP_INCHES
         period = 1e9 / panels[-1].config.clock_hz
-        axes.set_xlabel(f"cycles since the first read request, {period:.3g} ns each")
+        axes.set_xlabel(
+            f"cycles of {period:.3g} ns since the first read request; a bar's number is its wave's"
+        )
         figure.text(
             LEFT_INCHES / WIDTH_INCHES, 1 - 0.16 / total, heading, va="top", fontsize=12,
             fontweight="bold",

@@ -1,0 +1,39 @@
+"""The smallest system that the command is tested on, and the one model that it is compiled to."""
+
+import pytest
+
+from hdl.config import SwitchConfig
+from sim.cli import session
+from sim.engines.build import find_compiler
+from sim.testbed import Testbed
+
+FIELDS = {
+    "ranks": 2,
+    "formats": "fp16",
+    "waves": 2,
+    "wave_bytes": 128,
+    "memory_bytes": 4096,
+    "link_latency_max": 8,
+}
+#: The system as arguments of the command.
+SMALL = ["--config", "tiny"] + [
+    word for field, value in FIELDS.items() for word in ("--set", f"{field}={value}")
+]
+CONFIG = SwitchConfig.preset("tiny", **FIELDS)
+
+needs_compiler = pytest.mark.skipif(find_compiler() is None, reason="no C++ compiler: apt g++")
+each_engine = pytest.mark.parametrize(
+    "engine", [pytest.param("cxxrtl", marks=needs_compiler), "pysim"]
+)
+
+
+def use_one_model(monkeypatch):
+    """Compile with waveforms always: compiling takes most of these tests' time, and once will do.
+
+    The model with waveforms runs the same cycles as the one without.
+    """
+
+    def testbed(config, engine, *, vcd, phases):
+        return Testbed(config, engine, vcd=True, phases=phases)
+
+    monkeypatch.setattr(session, "Testbed", testbed)
