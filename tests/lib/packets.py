@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections import deque
 from collections.abc import Iterator
@@ -199,7 +200,9 @@ class LinkPeer:
         self.idle = idle or always()
         self.drain = drain or always()
         self.gaps = gaps or always()
-        self.outbox: deque[Packet] = deque()
+        #: Packets to send, by channel, each with its place in the order in which `send` got them.
+        self.outbox: dict[int, deque[tuple[int, Packet]]] = {number: deque() for number in to_dut}
+        self._order = itertools.count()
         self.received: list[Packet] = []
         self.received_at: list[int] = []  # cycle of each packet's last flit
         self.sent_flits = 0
@@ -210,7 +213,9 @@ class LinkPeer:
         self._layout = Flit(config)
 
     def send(self, *packets: Packet):
-        self.outbox.extend(packets)
+        """Queue packets; a channel keeps their order, one without credits holds up no other."""
+        for packet in packets:
+            self.outbox[packet.channel].append((next(self._order), packet))
 
     def take(self, message_class: MessageClass | None = None) -> list[Packet]:
         """Packets received so far, of one class if named."""
@@ -269,20 +274,26 @@ class LinkPeer:
 
     def _next(self) -> dict | None:
         if not self._sending and next(self.idle):
-            blocked = set()
-            for packet in self.outbox:
-                flits = packet.flits(self.config)
-                if packet.channel not in blocked and self.credits[packet.channel] >= len(flits):
-                    self.credits[packet.channel] -= len(flits)
-                    self.outbox.remove(packet)
-                    self._sending.extend(flits)
-                    self.sent_flits += len(flits)
-                    return self._sending.popleft()
-                blocked.add(packet.channel)
-            return None
+            self._start()
+            return self._sending.popleft() if self._sending else None
         if self._sending and next(self.gaps):
             return self._sending.popleft()
         return None
+
+    def _start(self):
+        """The packet that waits longest among those with credits for all of it."""
+        heads = [
+            (order, channel)
+            for channel, queue in self.outbox.items()
+            for order, packet in itertools.islice(queue, 1)
+            if self.credits[channel] >= self.config.header_flits + len(packet.payload)
+        ]
+        if heads:
+            _, channel = min(heads)
+            _, packet = self.outbox[channel].popleft()
+            self._sending.extend(packet.flits(self.config))
+            self.credits[channel] -= len(self._sending)
+            self.sent_flits += len(self._sending)
 
 
 def random_header(draw: random.Random, message_class: MessageClass, **fields) -> dict[str, int]:
