@@ -1,0 +1,11 @@
+"""The boards that can be built, by name."""
+
+from __future__ import annotations
+
+from .arty import ARTY
+from .board import Board
+from .ulx3s import ULX3S_85F
+
+__all__ = ["BOARDS", "Board"]
+
+BOARDS: dict[str, Board] = {board.name: board for board in (ARTY, ULX3S_85F)}

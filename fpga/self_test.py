@@ -1,0 +1,226 @@
+"""A whole system that tests itself: fills the memories, runs an All-Reduce, looks at every byte."""
+
+from amaranth import Array, Cat, Module, Mux, Signal
+from amaranth.lib import enum, wiring
+from amaranth.lib.wiring import In, Out, connect
+
+from hdl.config import SwitchConfig
+from hdl.storage import BlockStorage
+from hdl.system import System
+
+from .pattern import Pattern, PatternGenerator
+from .register_program import RegisterPlayer, all_reduce
+
+__all__ = ["Fault", "SelfTest"]
+
+#: Cycles that the run may take: so many times what moving each memory once by flits would.
+PATIENCE = 16
+#: Registers that are written and read, and what one access may take.
+HOST_CYCLES = 4096
+
+
+class Fault(enum.Enum, shape=2):
+    """Why a self-test failed."""
+
+    NONE = 0
+    STATUS = 1  # a register answered otherwise than it must
+    TIME_OUT = 2
+    DATA = 3  # a byte of a memory is wrong
+
+
+class SelfTest(wiring.Component):
+    """Ranks, links and switch with a host in hardware; runs once by itself and then at each start.
+
+    Members
+    -------
+    start : test again; ignored while a test is under way
+    busy : a test is under way
+    passed : the last test found nothing wrong
+    failed : the last test found something wrong; ``fault`` says what
+    fault : see `Fault`
+
+    What is tested
+    --------------
+    One fp16 All-Reduce in place over half of every rank's memory, at another address in each, its
+    last flit not full (`Pattern`). The posted instruction's status, the operation's status, every
+    rank's flag and every byte of every memory are compared. Nothing is left over from one test to
+    the next but the epoch, which counts on.
+
+    Timing
+    ------
+    Filling and comparing take a cycle an element each, a rank after the other.
+
+    Raises
+    ------
+    ConfigError
+        The configuration has no fp16, or memories too small for the pattern.
+    """
+
+    def __init__(self, config: SwitchConfig):
+        self._config = config
+        self._pattern = Pattern(config)
+        super().__init__(
+            {
+                "start": In(1),
+                "busy": Out(1),
+                "passed": Out(1),
+                "failed": Out(1),
+                "fault": Out(Fault),
+            }
+        )
+
+    @property
+    def time_out(self) -> int:
+        """Cycles after which a run is given up."""
+        config = self._config
+        latency = config.round_trip + config.memory_latency
+        return PATIENCE * (config.memory_flits + latency) + HOST_CYCLES
+
+    def elaborate(self, platform):
+        m = Module()
+        config, pattern = self._config, self._pattern
+        m.submodules.system = system = System(config)
+        m.submodules.host = self._host = host = RegisterPlayer(
+            all_reduce(config, pattern), time_out=self.time_out
+        )
+        m.submodules.generator = self._generator = PatternGenerator(pattern)
+        connect(m, host.axil, system.axil)
+
+        self._rank = Signal(range(config.ranks))
+        self._element = Signal(range(pattern.memory_elements))
+        self._running = Signal()
+        self._write = Signal()  # the generator's value into the memories, in this cycle
+        self._write_at = Signal.like(self._element)
+        self._read_data = Array(Signal(config.flit_bits) for _ in range(config.ranks))
+        for rank in range(config.ranks):
+            self._storage(m, rank, system.storage[rank])
+        self._sequence(m)
+        return m
+
+    def _storage(self, m, rank, port):
+        """`rank`'s memory: the system's while it runs, the test's before and after."""
+        lanes = self._config.lanes
+        m.submodules[f"storage_{rank}"] = storage = BlockStorage(self._config)
+        own = storage.port
+        lane = self._write_at[: (lanes - 1).bit_length()]
+        m.d.comb += [port.read_data.eq(own.read_data), self._read_data[rank].eq(own.read_data)]
+        with m.If(self._running):
+            for name in ("read_enable", "read_address", "write_enable", "write_address"):
+                m.d.comb += getattr(own, name).eq(getattr(port, name))
+            m.d.comb += [
+                own.write_data.eq(port.write_data),
+                own.write_strobe.eq(port.write_strobe),
+            ]
+        with m.Else():
+            m.d.comb += [
+                own.read_enable.eq(1),
+                own.read_address.eq(self._element >> len(lane)),
+                own.write_enable.eq(self._write & (self._rank == rank)),
+                own.write_address.eq(self._write_at >> len(lane)),
+                own.write_data.eq(Cat(self._generator.value for _ in range(lanes))),
+                own.write_strobe.eq(Cat((lane == each).replicate(2) for each in range(lanes))),
+            ]
+
+    def _sequence(self, m):
+        """Fill, run, compare; power-up counts as a start."""
+        host, generator, pattern = self._host, self._generator, self._pattern
+        final_rank = self._rank == self._config.ranks - 1
+        final_element = self._element == pattern.memory_elements - 1
+        starts = Array(pattern.start(rank) for rank in range(self._config.ranks))
+        comparing = Signal()
+        stepping = Signal()  # this cycle's element is filled or compared
+        wrong = Signal()
+        m.d.comb += [
+            generator.start.eq(starts[self._rank]),
+            generator.advance.eq(stepping),
+            generator.weight.eq(
+                Mux(comparing & self._inside(), pattern.total_weight, self._rank + 1)
+            ),
+        ]
+        self._compare(m, stepping & comparing, wrong)
+
+        def next_rank(then):
+            """After a memory's last element: drain, then the next rank or `then`."""
+            m.d.sync += self._element.eq(0)
+            with m.If(final_rank):
+                m.d.sync += self._rank.eq(0)
+                m.next = then[0]
+            with m.Else():
+                m.d.sync += self._rank.eq(self._rank + 1)
+                m.next = then[1]
+
+        m.d.sync += [self._write.eq(0), self._write_at.eq(self._element)]
+        with m.FSM(name="test", init="BEGIN"):
+            with m.State("IDLE"):
+                with m.If(self.start):
+                    m.next = "BEGIN"
+            with m.State("BEGIN"):
+                m.d.sync += [
+                    self.busy.eq(1),
+                    self.passed.eq(0),
+                    self.failed.eq(0),
+                    self.fault.eq(Fault.NONE),
+                ]
+                m.next = "FILL_LOAD"
+            with m.State("FILL_LOAD"):
+                m.d.comb += generator.load.eq(1)
+                m.next = "FILL"
+            with m.State("FILL"):
+                m.d.comb += stepping.eq(1)
+                m.d.sync += [self._write.eq(1), self._element.eq(self._element + 1)]
+                with m.If(final_element):
+                    m.next = "FILL_DRAIN"
+            with m.State("FILL_DRAIN"):  # the last value is written
+                next_rank(("RUN", "FILL_LOAD"))
+            with m.State("RUN"):
+                m.d.comb += [self._running.eq(1), host.start.eq(1)]
+                m.next = "RUNNING"
+            with m.State("RUNNING"):
+                m.d.comb += self._running.eq(1)
+                with m.If(host.done):
+                    m.next = "COMPARE_LOAD"
+                with m.Elif(host.failed):
+                    m.d.sync += [
+                        self.failed.eq(1),
+                        self.busy.eq(0),
+                        self.fault.eq(Mux(host.late, Fault.TIME_OUT, Fault.STATUS)),
+                    ]
+                    m.next = "IDLE"
+            with m.State("COMPARE_LOAD"):
+                m.d.comb += generator.load.eq(1)
+                m.next = "COMPARE"
+            with m.State("COMPARE"):
+                m.d.comb += [stepping.eq(1), comparing.eq(1)]
+                m.d.sync += self._element.eq(self._element + 1)
+                with m.If(final_element):
+                    m.next = "COMPARE_DRAIN"
+            with m.State("COMPARE_DRAIN"):  # the last element is compared
+                next_rank(("END", "COMPARE_LOAD"))
+            with m.State("END"):
+                m.d.sync += [self.busy.eq(0), self.passed.eq(self.fault == Fault.NONE)]
+                m.d.sync += self.failed.eq(self.fault != Fault.NONE)
+                m.next = "IDLE"
+        with m.If(wrong):
+            m.d.sync += self.fault.eq(Fault.DATA)
+
+    def _inside(self):
+        """Whether the element at hand belongs to the result."""
+        pattern = self._pattern
+        ranks = range(self._config.ranks)
+        first = Array(pattern.offset(rank) for rank in ranks)[self._rank]
+        behind = Array(pattern.offset(rank) + pattern.elements for rank in ranks)[self._rank]
+        return (self._element >= first) & (self._element < behind)
+
+    def _compare(self, m, issued, wrong):
+        """Hold the element read in the last cycle against the generator; the flag is no element.
+
+        The flag's own bytes are written by the switch; the host has compared its epoch.
+        """
+        pattern, lanes = self._pattern, self._config.lanes
+        compared = Signal()
+        flag_element = pattern.flag_address // 2
+        m.d.sync += compared.eq(issued & (self._element < flag_element))
+        flit = Signal(self._config.flit_bits)
+        m.d.comb += flit.eq(self._read_data[self._rank])
+        lane = self._write_at[: (lanes - 1).bit_length()]
+        m.d.comb += wrong.eq(compared & (flit.word_select(lane, 16) != self._generator.value))

@@ -1,0 +1,11 @@
+"""What goes wrong in a build."""
+
+__all__ = ["BuildError", "OverDevice"]
+
+
+class BuildError(Exception):
+    """A build cannot be done as asked. The message is one line."""
+
+
+class OverDevice(BuildError):
+    """The design does not fit the board's device. The message is one line."""

@@ -1,0 +1,49 @@
+"""Verilog of a component: the same bytes in any folder and under any hash seed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from amaranth import Const, Shape, Value
+from amaranth.back import verilog
+from amaranth.hdl._ir import PortDirection
+from amaranth.lib import wiring
+from amaranth.lib.wiring import Member
+
+__all__ = ["flat_ports", "module_name", "to_verilog"]
+
+
+def module_name(component_name: str) -> str:
+    """The Verilog module that a component becomes: its name with underscores."""
+    return component_name.replace("-", "_")
+
+
+def flat_ports(
+    component: wiring.Component,
+) -> Iterator[tuple[tuple[str | int, ...], Member, Value]]:
+    """Path, member and value of each port that Verilog can have.
+
+    Members that are constants, such as the ``ready`` of a stream that is always taken, and those
+    without bits are none.
+    """
+    for path, member, value in component.signature.flatten(component):
+        value = Value.cast(value)
+        if not isinstance(value, Const) and Shape.cast(value.shape()).width:
+            yield path, member, value
+
+
+def to_verilog(component: wiring.Component, name: str) -> str:
+    """`component` as a Verilog module `name`, submodules included.
+
+    Sources are not named in it, since their paths differ from folder to folder.
+    """
+    ports = {
+        "__".join(map(str, path)): (
+            value,
+            PortDirection.Input if member.flow == wiring.In else PortDirection.Output,
+        )
+        for path, member, value in flat_ports(component)
+    }
+    return verilog.convert(
+        component, name=name, ports=ports, emit_src=False, strip_internal_attrs=True
+    )
