@@ -195,11 +195,13 @@ class Host:
         return False
 
     def figures(self) -> Figures:
-        """What the run counted. Wait until nothing is under way (`settle`)."""
+        """What the run counted, once every rank is done."""
         ranks = range(self.config.ranks)
         arrived = max(self.read(f"rank{rank}", "arrive_time") for rank in ranks)
         flagged = max(self.read(f"rank{rank}", "flag_time") for rank in ranks)
-        data = self.read("switch", "last_response") - self.read("switch", "first_request")
+        answered = self.read("switch", "last_response")
+        # Nothing was written if nothing was asked for, or the first wave's data had an error.
+        data = answered - self.read("switch", "first_request") if answered else 0
         means = {
             what: self.read("switch", f"{what}_sum") / data if data else 0.0
             for what in ("reading", "writing")

@@ -1,6 +1,6 @@
 """The in-switch accelerator: its blocks, joined."""
 
-from amaranth import Cat, Module, Signal
+from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -10,11 +10,10 @@ from ..interfaces import Beat, PacketSource, Response
 from ..stream import Queue
 from .barrier import EPOCH_BITS, Barrier
 from .doorbell import Doorbell
-from .flag_writer import FlagWriter
-from .instruction_queue import HOST_ADDRESS_BITS, InstructionQueue
+from .flag_writer import WAVE_COUNT_BITS, FlagWriter
+from .instruction_queue import FORMAT_BITS, HOST_BITS, InstructionQueue
 from .layouts import (
     FLAG_TAG,
-    LENGTH_BITS,
     Status,
     WaveLayout,
     entry_bits,
@@ -58,12 +57,12 @@ class Posting(wiring.Signature):
     def __init__(self, config: SwitchConfig):
         super().__init__(
             {
-                "address": Out(HOST_ADDRESS_BITS),
+                "address": Out(HOST_BITS),
                 "stage_source": Out(config.ranks),
                 "stage_destination": Out(config.ranks),
                 "stage_flag": Out(config.ranks),
-                "length": Out(LENGTH_BITS),
-                "format": Out(2),
+                "length": Out(HOST_BITS),
+                "format": Out(FORMAT_BITS),
                 "post": Out(1),
                 "busy": In(1),
                 "code": In(Status),
@@ -82,7 +81,7 @@ class OperationEnd(wiring.Signature):
                 "code": Out(Status),
                 "rank": Out(4),
                 "epoch": Out(EPOCH_BITS),
-                "waves": Out(32),
+                "waves": Out(WAVE_COUNT_BITS),
             }
         )
 
@@ -229,6 +228,7 @@ class Accelerator(wiring.Component):
             answered = Signal(name=f"answered_{rank}")
             bad = Signal(name=f"bad_flag_{rank}")
             known = header.tag < self._config.write_waves
+            nobodys = Signal(name=f"nobodys_{rank}")  # the tag is no write's at all
             m.d.comb += [
                 port.read_data.ready.eq(1),
                 port.write_responses.ready.eq(1),
@@ -240,7 +240,8 @@ class Accelerator(wiring.Component):
                 tracker.response[rank].eq(header.status),
                 bad.eq(header.status.as_value() > Response.EXOKAY.value),
                 self.flag_error[rank].eq(port.write_responses.valid & is_flag & bad),
-                self.stray[rank].eq(table.stray | tracker.stray[rank]),
+                nobodys.eq(port.write_responses.valid & ~is_flag & ~known),
+                self.stray[rank].eq(table.stray | tracker.stray[rank] | nobodys),
                 self.response[rank].eq(answered & ~tracker.stray[rank]),
             ]
 
@@ -304,6 +305,9 @@ class Accelerator(wiring.Component):
         """Errors, completion, flags."""
         operations, tracker, flags = self._operations, self._tracker, self._flags
         read_out, instructions = self._read_out, self._instructions
+        waves = Signal(WAVE_COUNT_BITS)  # acknowledged, of the operation whose waves retire now
+        with m.If(tracker.retire):
+            m.d.sync += waves.eq(Mux(tracker.retire_last, 0, flags.over_waves))
         m.d.comb += [
             operations.read_error.eq(read_out.read_error),
             operations.read_operation.eq(read_out.operation),
@@ -315,6 +319,7 @@ class Accelerator(wiring.Component):
             instructions.retire.eq(flags.retire),
             flags.over.eq(tracker.retire & tracker.retire_last),
             flags.over_slot.eq(tracker.retire_operation),
+            flags.over_waves.eq(waves + tracker.retire_written),
             flags.epoch.eq(operations.asked_epoch),
             flags.code.eq(operations.asked_code),
             flags.rank.eq(operations.asked_rank),
@@ -326,19 +331,12 @@ class Accelerator(wiring.Component):
                 operations.write_response[rank].eq(tracker.response[rank]),
                 flags.flags[rank].eq(instructions.flags[rank]),
             ]
-        waves = Signal(32)  # acknowledged, of the operation whose waves retire now
-        total = Signal(32)  # of the operation that was over last
-        counted = waves + tracker.retire_written
-        with m.If(tracker.retire):
-            m.d.sync += waves.eq(counted)
-            with m.If(tracker.retire_last):
-                m.d.sync += [waves.eq(0), total.eq(counted)]
         m.d.comb += [
             self.ended.valid.eq(flags.retire),
             self.ended.code.eq(operations.asked_code),
             self.ended.rank.eq(operations.asked_rank),
             self.ended.epoch.eq(operations.asked_epoch),
-            self.ended.waves.eq(total),
+            self.ended.waves.eq(flags.waves),
         ]
 
     def _observe(self, m):

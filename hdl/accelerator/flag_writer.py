@@ -11,7 +11,10 @@ from .barrier import EPOCH_BITS
 from .instruction_queue import FLAG_BYTES
 from .layouts import FLAG_TAG, Status, operation_slots, slot_bits
 
-__all__ = ["FlagWord", "FlagWriter"]
+__all__ = ["WAVE_COUNT_BITS", "FlagWord", "FlagWriter"]
+
+#: Width of the number of an operation's waves that is reported.
+WAVE_COUNT_BITS = 32
 
 #: The flag, from bit 0 up; written whole by one packet.
 FlagWord = data.StructLayout(
@@ -30,11 +33,13 @@ class FlagWriter(wiring.Component):
 
     Members
     -------
-    over, over_slot : an operation's last write is acknowledged; at most one waits a slot
+    over, over_slot, over_waves : an operation's last write is acknowledged; at most one waits a
+        slot; its waves that were written
     slot : the operation at hand; ``flags``, ``epoch``, ``code`` and ``rank`` answer to it (flags
         one cycle later)
     o : by port, the flag
     retire : every port has taken its flag
+    waves : of the operation at hand
     sending : flags are waiting
 
     Timing
@@ -50,6 +55,7 @@ class FlagWriter(wiring.Component):
             {
                 "over": In(1),
                 "over_slot": In(slot),
+                "over_waves": In(WAVE_COUNT_BITS),
                 "slot": Out(slot),
                 "flags": In(config.address_bits).array(config.ranks),
                 "epoch": In(EPOCH_BITS),
@@ -57,6 +63,7 @@ class FlagWriter(wiring.Component):
                 "rank": In(4),
                 "o": Out(PacketSource(config)).array(config.ranks),
                 "retire": Out(1),
+                "waves": Out(WAVE_COUNT_BITS),
                 "sending": Out(1),
             }
         )
@@ -65,12 +72,15 @@ class FlagWriter(wiring.Component):
         m = Module()
         config = self._config
         m.submodules.waiting = waiting = Queue(
-            unsigned(slot_bits(config)), depth=operation_slots(config)
+            data.StructLayout({"slot": slot_bits(config), "waves": WAVE_COUNT_BITS}),
+            depth=operation_slots(config),
         )
         m.d.comb += [
             waiting.i.valid.eq(self.over),
-            waiting.i.payload.eq(self.over_slot),
-            self.slot.eq(waiting.o.payload),
+            waiting.i.payload.slot.eq(self.over_slot),
+            waiting.i.payload.waves.eq(self.over_waves),
+            self.slot.eq(waiting.o.payload.slot),
+            self.waves.eq(waiting.o.payload.waves),
         ]
         looked_up = Signal()
         sent = Signal(config.ranks)

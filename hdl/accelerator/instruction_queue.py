@@ -1,6 +1,6 @@
 """Instructions: staged word by word, checked, queued, and their addresses kept until the flag."""
 
-from amaranth import Const, Module, Signal
+from amaranth import Cat, Const, Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -17,12 +17,24 @@ from .layouts import (
     slot_bits,
 )
 
-__all__ = ["FLAG_BYTES", "InstructionQueue"]
+__all__ = ["FLAG_BYTES", "FORMAT_BITS", "HOST_BITS", "InstructionQueue"]
 
 #: Size and alignment of a flag.
 FLAG_BYTES = 8
-#: Width of an address as a host writes it, whatever the configuration's.
-HOST_ADDRESS_BITS = 48
+#: Width of an address and of a length as a host writes them.
+HOST_BITS = 64
+#: Width of a format's code as a host writes it.
+FORMAT_BITS = 32
+#: Widest address that a packet can carry.
+ADDRESS_BITS = 48
+
+
+def folded(value, bits):
+    """`value` in one bit more than `bits`: what does not fit sets the top one.
+
+    So a number that is too large stays too large, and cannot pass as a small one.
+    """
+    return Cat(value[:bits], value[bits:].any())
 
 
 class InstructionQueue(wiring.Component):
@@ -30,13 +42,15 @@ class InstructionQueue(wiring.Component):
 
     A host stages an instruction: for each rank three addresses, and the common fields; then posts
     it. The check takes four cycles a rank. What breaks a rule is refused with a code and changes
-    nothing, so the staged words can be mended and posted again.
+    nothing, so the staged words can be mended and posted again. They also stay after a post that
+    is accepted: the next instruction needs only the words that differ.
 
     Members
     -------
     address : the address to stage
-    stage_source, stage_destination, stage_flag : by rank, store ``address``
-    length, format : common fields, read while posting
+    stage_source, stage_destination, stage_flag : by rank, store ``address`` (ignored while
+        ``busy``, so that what was checked is what runs)
+    length, format : common fields, taken with ``post``
     post : check and queue (ignored while ``busy``)
     busy : the check goes on
     code, rank : how the last post ended (`Status`) and for which rank
@@ -47,10 +61,10 @@ class InstructionQueue(wiring.Component):
 
     Rules
     -----
-    Format built; length a whole number of elements; source and destination on the flit grid, flag
-    on 8 bytes; every range inside the memory; source and destination identical or disjoint (to the
-    flit); the flag in neither; fewer than
-    `queue_depth` operations waiting for their launch.
+    Format built; length a whole number of elements, below 2^40; source and destination on the flit
+    grid, flag on 8 bytes; every range inside the memory; source and destination identical or
+    disjoint (to the flit); the flag in neither; fewer than `queue_depth` operations waiting for
+    their launch.
 
     Throughput
     ----------
@@ -64,12 +78,12 @@ class InstructionQueue(wiring.Component):
         address = config.address_bits
         super().__init__(
             {
-                "address": In(HOST_ADDRESS_BITS),
+                "address": In(HOST_BITS),
                 "stage_source": In(config.ranks),
                 "stage_destination": In(config.ranks),
                 "stage_flag": In(config.ranks),
-                "length": In(LENGTH_BITS),
-                "format": In(2),
+                "length": In(HOST_BITS),
+                "format": In(FORMAT_BITS),
                 "post": In(1),
                 "busy": Out(1),
                 "code": Out(Status),
@@ -97,17 +111,25 @@ class InstructionQueue(wiring.Component):
         full = (waiting >= self._config.queue_depth) | (occupied == self._slots - 1)
         with m.If(queued):
             m.d.sync += staged.eq(staged + 1)
-        self._keep_addresses(m, staged, next_launch)
-        self._launch(m, staged, queued, next_launch, waiting)
-        self._check(m, queued, full)
+        length = Signal(LENGTH_BITS + 1)
+        number_format = Signal(FORMAT_BITS)
+        with m.If(self.post & ~self.busy):
+            m.d.sync += [
+                length.eq(folded(self.length, LENGTH_BITS)),
+                number_format.eq(self.format),
+            ]
+        checked = Signal(self._config.ranks)  # this rank's addresses keep the rules
+        addresses = self._check(m, length, number_format, queued, full, checked)
+        self._keep_addresses(m, addresses, checked, staged, next_launch)
+        self._launch(m, length, number_format, staged, queued, next_launch, waiting)
         return m
 
-    def _keep_addresses(self, m, staged, next_launch):
-        """A memory a rank and kind of address, by slot."""
-        for kind, strobes, slot, outputs in (
-            ("source", self.stage_source, next_launch, self.sources),
-            ("destination", self.stage_destination, self.destination_slot, self.destinations),
-            ("flag", self.stage_flag, self.flag_slot, self.flags),
+    def _keep_addresses(self, m, addresses, checked, staged, next_launch):
+        """A memory a rank and kind of address, by slot, of addresses that were checked."""
+        for kind, slot, outputs in (
+            ("source", next_launch, self.sources),
+            ("destination", self.destination_slot, self.destinations),
+            ("flag", self.flag_slot, self.flags),
         ):
             for rank in range(self._config.ranks):
                 m.submodules[f"{kind}_{rank}"] = memory = Memory(
@@ -116,14 +138,14 @@ class InstructionQueue(wiring.Component):
                 write = memory.write_port()
                 read = memory.read_port()
                 m.d.comb += [
-                    write.en.eq(strobes[rank]),
+                    write.en.eq(checked[rank]),
                     write.addr.eq(staged),
-                    write.data.eq(self.address),
+                    write.data.eq(addresses[kind]),
                     read.addr.eq(slot),
                     outputs[rank].eq(read.data),
                 ]
 
-    def _launch(self, m, staged, queued, next_launch, waiting):
+    def _launch(self, m, length, number_format, staged, queued, next_launch, waiting):
         m.submodules.operations = operations = Memory(
             shape=OperationLayout(self._config), depth=self._slots, init=[]
         )
@@ -134,8 +156,8 @@ class InstructionQueue(wiring.Component):
             write.en.eq(queued),
             write.addr.eq(staged),
             write.data.slot.eq(staged),
-            write.data.format.eq(self.format),
-            write.data.length.eq(self.length),
+            write.data.format.eq(number_format),
+            write.data.length.eq(length),
             read.addr.eq(next_launch),
             self.launch.payload.eq(read.data),
         ]
@@ -147,7 +169,8 @@ class InstructionQueue(wiring.Component):
         with m.If(taken):
             m.d.sync += next_launch.eq(next_launch + 1)
 
-    def _check(self, m, queued, full):
+    def _check(self, m, length, number_format, queued, full, checked):
+        """Check what is posted, a rank at a time; the addresses of the rank at hand, by kind."""
         config = self._config
         shift = config.flit_address_bits
         rank = Signal(range(config.ranks))
@@ -158,13 +181,13 @@ class InstructionQueue(wiring.Component):
             ("flag", self.stage_flag),
         ):
             m.submodules[f"staged_{kind}"] = memory = Memory(
-                shape=HOST_ADDRESS_BITS, depth=config.ranks, init=[]
+                shape=ADDRESS_BITS + 1, depth=config.ranks, init=[]
             )
             write = memory.write_port()
             read = memory.read_port()
             m.d.comb += [
-                write.en.eq(strobes.any()),
-                write.data.eq(self.address),
+                write.en.eq(strobes.any() & ~self.busy),
+                write.data.eq(folded(self.address, ADDRESS_BITS)),
                 read.addr.eq(rank),
             ]
             for number in range(config.ranks):
@@ -173,13 +196,13 @@ class InstructionQueue(wiring.Component):
             staging[kind] = read.data
         source, destination, flag = (staging[k] for k in ("source", "destination", "flag"))
 
-        # Ends of the ranges, rounded up to the flit; one bit more than an address.
+        # Ends of the ranges, rounded up to the flit; one bit more than a staged address.
         rounded = Signal(LENGTH_BITS + 1)
-        source_end = Signal(HOST_ADDRESS_BITS + 1)
-        destination_end = Signal(HOST_ADDRESS_BITS + 1)
-        flag_end = Signal(HOST_ADDRESS_BITS + 1)
-        m.d.comb += rounded.eq(((self.length + (config.flit_bytes - 1)) >> shift) << shift)
-        limit = Const(config.memory_bytes, HOST_ADDRESS_BITS + 1)
+        source_end = Signal(ADDRESS_BITS + 2)
+        destination_end = Signal(ADDRESS_BITS + 2)
+        flag_end = Signal(ADDRESS_BITS + 2)
+        m.d.comb += rounded.eq(((length + (config.flit_bytes - 1)) >> shift) << shift)
+        limit = Const(config.memory_bytes, ADDRESS_BITS + 2)
         in_source = (flag >= source) & (flag < source_end)
         in_destination = (flag >= destination) & (flag < destination_end)
         crossing = (
@@ -191,14 +214,14 @@ class InstructionQueue(wiring.Component):
         built = Signal()
         m.d.comb += built.eq(
             sum(
-                self.format == Format[name.upper()].value
+                number_format == Format[name.upper()].value
                 for name in KNOWN_FORMATS
                 if name in config.formats
             )
             != 0
         )
 
-        def refuse(code):
+        def end(code, rank):
             m.d.sync += [self.code.eq(code), self.busy.eq(0), self.rank.eq(rank)]
             m.next = "IDLE"
 
@@ -211,11 +234,11 @@ class InstructionQueue(wiring.Component):
             with m.State("COMMON"):
                 m.next = "ENDS"
                 with m.If(full):
-                    refuse(Status.QUEUE_FULL)
+                    end(Status.QUEUE_FULL, 0)
                 with m.Elif(~built):
-                    refuse(Status.BAD_FORMAT)
-                with m.Elif(self.length[: exact_log2(ELEMENT_BYTES)].any()):
-                    refuse(Status.BAD_LENGTH)
+                    end(Status.BAD_FORMAT, 0)
+                with m.Elif(length[: exact_log2(ELEMENT_BYTES)].any() | length[LENGTH_BITS]):
+                    end(Status.BAD_LENGTH, 0)
             with m.State("ENDS"):
                 m.d.sync += [
                     source_end.eq(source + rounded),
@@ -227,17 +250,19 @@ class InstructionQueue(wiring.Component):
                 grid = source[:shift].any() | destination[:shift].any()
                 m.next = "NEXT"
                 with m.If(grid | flag[: exact_log2(FLAG_BYTES)].any()):
-                    refuse(Status.UNALIGNED)
+                    end(Status.UNALIGNED, rank)
                 with m.Elif((source_end > limit) | (destination_end > limit) | (flag_end > limit)):
-                    refuse(Status.OUT_OF_RANGE)
+                    end(Status.OUT_OF_RANGE, rank)
                 with m.Elif(crossing | in_source | in_destination):
-                    refuse(Status.OVERLAP)
+                    end(Status.OVERLAP, rank)
             with m.State("NEXT"):
+                m.d.comb += checked.eq(1 << rank)
                 with m.If(rank == config.ranks - 1):
                     m.d.comb += queued.eq(1)
-                    refuse(Status.OK)
+                    end(Status.OK, 0)
                 with m.Else():
                     m.d.sync += rank.eq(rank + 1)
                     m.next = "LOOK_UP"
             with m.State("LOOK_UP"):
                 m.next = "ENDS"
+        return staging

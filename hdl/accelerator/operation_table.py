@@ -1,4 +1,4 @@
-"""What became of each operation under way: its epoch, its first error, its waves."""
+"""What became of each operation under way: its epoch and its first error."""
 
 from amaranth import Array, Cat, Module, Signal
 from amaranth.lib import wiring

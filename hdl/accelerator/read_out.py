@@ -59,7 +59,8 @@ class ReadOut(wiring.Component):
     Stalls
     ------
     A packet starts when every port has room for the whole of it and, for a wave's first, a
-    write-phase slot is free; once started it runs to its end.
+    write-phase slot is free; once started it runs to its end. An operation's first wave starts no
+    sooner than one cycle after it has become the oldest, since its destinations are looked up then.
 
     Errors
     ------
@@ -173,7 +174,9 @@ class ReadOut(wiring.Component):
         read = Signal()
         ends_packet = Signal()
         ends_wave = Signal()
-        slot = begun | self.slot_free
+        looked_up = Signal()  # the destinations are those of this wave's operation
+        m.d.sync += looked_up.eq(self.waves.valid & ~self.waves.ready)
+        slot = begun | (self.slot_free & (looked_up | ~wave.first))
         m.d.comb += [
             left.eq(wave.size - done),
             size.eq(Mux(left > config.payload_bytes, config.payload_bytes, left)),
