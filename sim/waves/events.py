@@ -78,6 +78,24 @@ class RunEvents:
     def last_response(self) -> int:
         return max(max(wave.acknowledged) for wave in self.waves)
 
+    def check(self):
+        """Raise `EventsError` unless each wave's events are there and in the order they must be."""
+        for index, wave in enumerate(self.waves):
+            if not 0 < wave.read_out <= wave.released:
+                raise EventsError(f"events: wave {index} was not read out")
+            for rank, requested in enumerate(wave.requested):
+                order = [
+                    wave.issued,
+                    requested,
+                    wave.complete[rank],
+                    wave.read_out,
+                    wave.written[rank],
+                    wave.acknowledged[rank],
+                ]
+                if order != sorted(order):
+                    line = f"events: wave {index} at rank {rank} is out of order: {order}"
+                    raise EventsError(line)
+
     def save(self, path: str | Path):
         """Write the events as JSON."""
         Path(path).write_text(json.dumps(asdict(self)) + "\n")
@@ -167,21 +185,6 @@ class _Follower:
             self._in_slot[slot].acknowledged[rank] = cycle
 
 
-def _check(wave: Wave, index: int):
-    """A wave's events are all there, in the order in which they must happen."""
-    for rank, requested in enumerate(wave.requested):
-        order = (
-            wave.issued,
-            requested,
-            wave.complete[rank],
-            wave.read_out,
-            wave.written[rank],
-            wave.acknowledged[rank],
-        )
-        if list(order) != sorted(order) or not wave.issued or not wave.released:
-            raise EventsError(f"events: wave {index} at rank {rank} is out of order: {order}")
-
-
 def run_events(recording: Recording, config: SwitchConfig, size: int, dtype: str) -> RunEvents:
     """The waves of a run of one operation that ended well.
 
@@ -203,8 +206,8 @@ def run_events(recording: Recording, config: SwitchConfig, size: int, dtype: str
             follower.row(cycle, row)
     except (KeyError, IndexError):
         raise EventsError("events: must be recorded from before the first wave") from None
-    for index, wave in enumerate(follower.waves):
-        _check(wave, index)
-    return RunEvents(
+    events = RunEvents(
         config.to_fields(), size, dtype, follower.arrivals, follower.flags, follower.waves
     )
+    events.check()
+    return events

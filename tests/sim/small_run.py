@@ -4,6 +4,7 @@ import pytest
 
 from hdl.config import SwitchConfig
 from sim.cli import session
+from sim.engines import build
 from sim.engines.build import find_compiler
 from sim.testbed import Testbed
 
@@ -27,13 +28,27 @@ each_engine = pytest.mark.parametrize(
 )
 
 
+#: What configurations were generated to, by digest.
+_generated: dict[str, str] = {}
+
+
 def use_one_model(monkeypatch):
-    """Compile with waveforms always: compiling takes most of these tests' time, and once will do.
+    """Generate and compile the system once, with waveforms: this takes most of these tests' time.
 
     The model with waveforms runs the same cycles as the one without.
     """
+    generate = build._rtlil
+
+    def generate_once(harness):
+        digest = harness.top.config.digest
+        if digest not in _generated:
+            _generated[digest] = generate(harness)
+        for unused in (harness, harness.top):  # on purpose: no warning
+            unused._MustUse__used = True
+        return _generated[digest]
 
     def testbed(config, engine, *, vcd, phases):
         return Testbed(config, engine, vcd=True, phases=phases)
 
+    monkeypatch.setattr(build, "_rtlil", generate_once)
     monkeypatch.setattr(session, "Testbed", testbed)
