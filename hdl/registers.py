@@ -94,7 +94,10 @@ def switch_registers(config: SwitchConfig) -> list[Register]:
     """Registers of the switch: identity, posting, status, counters."""
 
     def each(name, access, width, meaning):
-        return [Register(f"{name}_{r}", access, width, f"{meaning} {r}") for r in range(config.ranks)]
+        return [
+            Register(f"{name}_{rank}", access, width, f"{meaning} {rank}")
+            for rank in range(config.ranks)
+        ]
 
     return [
         Register("identity", "ro", 32, "reads 0x54474154", IDENTITY, constant=True),
@@ -149,7 +152,8 @@ def system_registers(config: SwitchConfig) -> list[Register]:
     return [
         Register("go", "wo", 1, "starts every rank's program in the same cycle"),
         Register("done", "ro", config.ranks, "ranks whose program has ended"),
-        Register("link_latency", "rw", 15, "cycles of each link; change it while idle",
+        Register("link_latency", "rw", 15,
+                 "cycles of each link, held to 2..link_latency_max; change it while idle",
                  config.link_latency),
         Register("now", "ro", 32, "cycles since reset"),
     ]  # fmt: skip

@@ -1,6 +1,6 @@
 """Ranks, links and the switch: the design that every engine, cocotb and the boards run."""
 
-from amaranth import Cat, Module, Signal
+from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -19,6 +19,9 @@ from .switch import Switch
 from .transport.link import Link
 
 __all__ = ["System"]
+
+#: The shortest link, in cycles; see `Link`.
+LINK_LATENCY_MIN = 2
 
 
 class System(wiring.Component):
@@ -69,6 +72,7 @@ class System(wiring.Component):
         m.d.sync += now.eq(now + 1)
         m.d.comb += [switch.now.eq(now), registers.now.eq(now)]
 
+        latency = self._link_latency(m, registers.link_latency)
         done = Signal(config.ranks)
         buses = [switch.bus, registers.bus]
         for rank in range(config.ranks):
@@ -83,8 +87,8 @@ class System(wiring.Component):
             self._connect_storage(m, rank, emulated)
             buses.append(emulated.bus)
             m.d.comb += [
-                up.latency.eq(registers.link_latency),
-                down.latency.eq(registers.link_latency),
+                up.latency.eq(latency),
+                down.latency.eq(latency),
                 emulated.go.eq(registers.go_written),
                 emulated.now.eq(now),
                 done[rank].eq(emulated.done),
@@ -92,6 +96,19 @@ class System(wiring.Component):
         m.d.comb += [registers.done.eq(done), self.done.eq(done.all())]
         self._join(m, bridge.bus, buses)
         return m
+
+    def _link_latency(self, m, asked):
+        """What the register asks for, within what the links are built for."""
+        longest = self._config.link_latency_max
+        latency = Signal(range(longest + 1), name="link_latency")
+        m.d.comb += latency.eq(
+            Mux(
+                asked > longest,
+                longest,
+                Mux(asked < LINK_LATENCY_MIN, LINK_LATENCY_MIN, asked),
+            )
+        )
+        return latency
 
     def _connect_storage(self, m, rank, emulated):
         if self._block_storage:

@@ -14,6 +14,11 @@ EPOCH_BITS = 32
 class Barrier(wiring.Component):
     """Keeps one bit a rank for the current epoch and one for the next.
 
+    Parameters
+    ----------
+    first_epoch
+        The epoch that is collected after a reset.
+
     Members
     -------
     arrive : by rank, an arrival this cycle; any number of ranks may arrive at once
@@ -29,7 +34,7 @@ class Barrier(wiring.Component):
     An arrival counts in ``complete`` one cycle later. Nothing stalls.
     """
 
-    def __init__(self, config: SwitchConfig):
+    def __init__(self, config: SwitchConfig, *, first_epoch: int = 1):
         self._ranks = config.ranks
         super().__init__(
             {
@@ -38,7 +43,7 @@ class Barrier(wiring.Component):
                 "refused": Out(config.ranks),
                 "complete": Out(1),
                 "arrived": Out(config.ranks),
-                "epoch": Out(EPOCH_BITS, init=1),
+                "epoch": Out(EPOCH_BITS, init=first_epoch),
                 "take": In(1),
             }
         )

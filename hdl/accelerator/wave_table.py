@@ -35,6 +35,11 @@ class WaveTable(wiring.Component):
     Packets of an entry, and entries, in any order. Each packet has a bit of its own, so a second
     answer to one request is noticed and dropped, as is one with an old generation. A packet longer
     than a payload is cut, never written beyond its place.
+
+    Errors
+    ------
+    An answer without payload counts as SLVERR unless it says DECERR. That a packet has as many
+    flits as were asked for is the endpoint's part, and not checked.
     """
 
     def __init__(self, config: SwitchConfig):
@@ -83,7 +88,10 @@ class WaveTable(wiring.Component):
         taken = self.i.valid & expected
         self._store(m, beat, taken, tag_entry, tag_packet)
 
-        worst = Mux(beat.empty, beat.header.status, beat.response)
+        # An answer without data is an error, whatever its status says.
+        status = beat.header.status.as_value()
+        refusal = Mux(status == Response.DECERR, Response.DECERR, Response.SLVERR)
+        worst = Mux(beat.empty, refusal, beat.response)
         m.d.comb += [
             self.stray.eq(self.i.valid & beat.last & ~expected),
             self.ready.eq(arrived[self._entry(self.entry)].all()),
