@@ -135,6 +135,25 @@ def test_a_stall_has_its_probability_on_its_channel(channel, threshold):
     assert rate == pytest.approx(1 - threshold / 256, abs=0.06)
 
 
+@pytest.mark.parametrize(("early", "wait"), [(0, 1), (1, 0), (5, 0)])
+def test_a_first_beat_is_taken_from_the_cycle_after_its_address_on(early, wait):
+    """Offered with its address it waits one cycle, offered later none."""
+    bench = Bench()
+    axi = bench.memory.axi
+
+    async def drive(ctx):
+        for name, value in dict(awvalid=1, awsize=3, awburst=1, wlast=1).items():
+            ctx.set(getattr(axi, name), value)
+        for cycle in range(early + wait + 1):
+            ctx.set(axi.wvalid, cycle >= early)
+            taken = ctx.get(axi.wready & axi.wvalid)
+            assert taken == (cycle == early + wait)
+            await ctx.tick()
+            ctx.set(axi.awvalid, 0)
+
+    run(bench.top, drive)
+
+
 def test_no_stall_without_a_threshold():
     m = manager(reads=[(0, 256)], writes=[(4096, list(range(256)), None)])
     Bench(seed=1).run(m)

@@ -10,6 +10,7 @@ from amaranth import Module, Signal
 from amaranth.lib.wiring import connect
 
 from hdl.config import PRESETS, SwitchConfig
+from hdl.interfaces import HEADER_FIELDS, Flit
 from hdl.registers import (
     PAGE_BYTES,
     PAGE_WORDS,
@@ -22,6 +23,7 @@ from hdl.registers import (
     switch_registers,
     system_registers,
 )
+from scripts import doc_tables
 from tests.lib.axi import DECERR, OKAY, SLVERR
 from tests.lib.simulate import pattern, run, until
 
@@ -370,3 +372,39 @@ def test_every_register_of_a_rank_through_a_bank():
                 assert await bench.read(ctx, address) == ((1 << width) - 1, OKAY)
 
     run(top, body)
+
+
+# -- documentation ---------------------------------------------------------------------------------
+
+
+def test_tables_in_docs_are_up_to_date():
+    stale = [path.name for path in doc_tables.stale()]
+    assert not stale, "run `python -m scripts.doc_tables`"
+
+
+def test_every_table_stands_in_some_page():
+    text = "".join(path.read_text() for path in doc_tables.DOCS.rglob("*.md"))
+    assert set(re.findall(r"<!-- table: (\w+) -->", text)) == set(doc_tables.TABLES)
+
+
+def test_a_changed_table_is_noticed(monkeypatch, capsys, tmp_path):
+    """--check names the page, writes nothing and exits with 1; without it the page is mended."""
+    page = tmp_path / "docs" / "page.md"
+    page.parent.mkdir()
+    page.write_text("<!-- table: system_registers -->\nold\n<!-- end -->\n")
+    monkeypatch.setattr(doc_tables, "DOCS", page.parent)
+    monkeypatch.setattr("sys.argv", ["doc_tables", "--check"])
+    assert doc_tables.main() == 1
+    assert "docs/page.md: differs" in capsys.readouterr().err
+    assert "old" in page.read_text()
+    monkeypatch.setattr("sys.argv", ["doc_tables"])
+    assert doc_tables.main() == 0
+    assert "`link_latency`" in page.read_text()
+    monkeypatch.setattr("sys.argv", ["doc_tables", "--check"])
+    assert doc_tables.main() == 0
+
+
+def test_every_field_of_the_wire_is_described():
+    config = SwitchConfig.preset(doc_tables.PRESET)
+    assert list(doc_tables.HEADER_MEANING) == list(HEADER_FIELDS)
+    assert list(doc_tables.FLIT_MEANING) == [name for name, _ in Flit(config)]

@@ -31,10 +31,12 @@ class Endpoint(wiring.Component):
 
     Members
     -------
-    rx, tx : the link from and to the switch
+    rx : the link from the switch
+    tx : the link to the switch
     axi : the rank's memory (`Axi4Signature`, manager)
     arrival : an arrival to send; taken when its packet starts
-    acknowledged : the last arrival was answered (one cycle); ``acknowledgement`` says how
+    acknowledged : the last arrival was answered (one cycle)
+    acknowledgement : how, in that cycle
 
     Timing
     ------

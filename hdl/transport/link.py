@@ -16,7 +16,8 @@ class Link(wiring.Component):
 
     Members
     -------
-    i, o : the sending and the receiving end
+    i : the sending end
+    o : the receiving end
     latency : cycles from ``i`` to ``o``, 2..`link_latency_max`; what is under way in the cycle in
         which it changes is lost, what is sent from that cycle on arrives
 

@@ -19,11 +19,15 @@ class Port(wiring.Component):
 
     Members
     -------
-    rx, tx : the link from and to the rank
+    rx : the link from the rank
+    tx : the link to the rank
     read_data, write_responses : for the accelerator, which takes each beat at once
     arrivals : writes to the accelerator's doorbells
-    requests, writes, flags, answers : what the accelerator sends
-    starved : accelerator requests wait for credits
+    requests : the accelerator's read requests
+    writes : its writes of results
+    flags : its writes of flags
+    answers : its answers to arrivals
+    starved : ``requests`` waits for credits
 
     Timing
     ------

@@ -272,3 +272,33 @@ def test_latency_from_request_to_data(flit_bytes):
     run(bench.dut, drive, background=[attach(memory, bench.dut.axi)])
     header = 4 + latency
     assert waited == {"header": header, "last": header + config.header_flits}
+
+
+@pytest.mark.parametrize("flit_bytes", [8, 16])
+def test_latency_of_a_write_and_its_response(flit_bytes):
+    """First payload flit to address and data 2 cycles, response of the memory to the link 2."""
+    config = configuration(flit_bytes)
+    memory = AxiMemory(flit_bytes, write_latency=5)
+    bench = Bench(config, memory)
+    flits = write(config, random.Random(0), 0, flit_bytes).flits(config)
+    seen = {}
+
+    async def drive(ctx):
+        rx, tx, axi = bench.dut.rx, bench.dut.tx, bench.dut.axi
+        await ctx.tick().repeat(3)
+        for cycle in range(40):
+            ctx.set(rx.valid, cycle < len(flits))
+            if cycle < len(flits):
+                ctx.set(rx.flit, flits[cycle])
+            for name, signal in (
+                ("address", axi.awvalid),
+                ("data", axi.wvalid),
+                ("response", axi.bvalid),
+                ("answer", tx.valid),
+            ):
+                if ctx.get(signal):
+                    seen.setdefault(name, cycle - config.header_flits)
+            await ctx.tick()
+
+    run(bench.dut, drive, background=[attach(memory, bench.dut.axi)])
+    assert seen == {"address": 2, "data": 2, "response": 7, "answer": 9}

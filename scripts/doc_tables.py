@@ -1,0 +1,258 @@
+# amaranth: UnusedElaboratable=no
+"""Write the tables of docs/ that come from the design: headers, channels, registers, ports.
+
+A table stands between `<!-- table: NAME -->` and `<!-- end -->`. With --check nothing is written;
+the exit code is 1 if a page differs, and each is named.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from amaranth import Shape
+from amaranth.lib import stream
+from amaranth.lib.wiring import FlippedSignature, In
+
+from hdl import registers
+from hdl.config import SwitchConfig
+from hdl.emulated_memory import EmulatedMemory
+from hdl.interfaces import HEADER_FIELDS, VIRTUAL_CHANNELS, Flit, MessageClass, virtual_channel
+from hdl.transport import channels
+from hdl.transport.endpoint import Arrival, Endpoint
+from hdl.transport.link import Link
+from hdl.transport.port import Port
+from hdl.transport.receiver import Receiver
+from hdl.transport.transmitter import Transmitter
+
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+
+#: The configuration whose widths and depths are shown.
+PRESET = "demo"
+
+#: Layouts that have a name but no class.
+NAMED_LAYOUTS = {"Arrival": Arrival}
+
+#: What each header field says.
+HEADER_MEANING = {
+    "message_class": "0 read request, 1 read data, 2 write data, 3 write response",
+    "inc": "1: from or to the in-switch accelerator",
+    "source": "rank that sent it; of a packet from the accelerator, its port",
+    "destination": "rank that it is for; of a packet to the accelerator, its port",
+    "context": "tenant",
+    "generation": "tells apart uses of one tag; an answer repeats it",
+    "status": "of an answer without payload: 0 okay, 2 SLVERR, 3 DECERR",
+    "tag": "says where an answer belongs; an answer repeats it, and counts up from it",
+    "address": "byte address; of requests and writes",
+    "length": "bytes asked for, or to be written; of read data whole flits",
+}
+
+#: What each flit field says.
+FLIT_MEANING = {
+    "channel": "virtual channel",
+    "first": "a packet's first flit",
+    "last": "a packet's last flit",
+    "response": "of a payload flit of read data: response of its AXI4 beat",
+    "data": "header bits, or payload",
+}
+
+
+def table(header: list[str], rows: list[list]) -> str:
+    """A Markdown table."""
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join(f"| {' | '.join(map(str, cells))} |" for cells in lines)
+
+
+def bits(low: int, width: int) -> str:
+    return f"{low + width - 1}:{low}" if width > 1 else str(low)
+
+
+def fields(shapes: dict, meaning: dict[str, str]) -> str:
+    """Fields of a layout with their bits, from bit 0 up."""
+    rows, low = [], 0
+    for name, shape in shapes.items():
+        width = Shape.cast(shape).width
+        rows.append([bits(low, width), f"`{name}`", width, meaning[name]])
+        low += width
+    return table(["Bits", "Field", "Width", "Meaning"], rows)
+
+
+def header_fields() -> str:
+    return fields(HEADER_FIELDS, HEADER_MEANING)
+
+
+def flit_fields() -> str:
+    layout = Flit(SwitchConfig.preset(PRESET))
+    return fields({name: field.shape for name, field in layout}, FLIT_MEANING)
+
+
+def virtual_channels() -> str:
+    """What each channel carries in each direction, and the credits that its sender has."""
+    config = SwitchConfig.preset(PRESET)
+    down = channels.accelerator_sources(config) + channels.core_sources(config)
+    up = channels.endpoint_sources(config)
+    directions = [
+        (down, channels.credits_to_rank(config), channels.endpoint_channels(config)),
+        (up, channels.credits_to_switch(config), channels.port_channels(config)),
+    ]
+    names = {virtual_channel(c, inc): (c, inc) for c in MessageClass for inc in (False, True)}
+    rows = []
+    for number in range(VIRTUAL_CHANNELS):
+        message_class, inc = names[number]
+        cells = [number, message_class.name.lower().replace("_", " "), "INC" if inc else "ordinary"]
+        for sources, credits, depths in directions:
+            users = ", ".join(f"`{s.name}`" for s in sources if s.channel == number) or "-"
+            if number not in credits:
+                cells += ["-", "-"]
+            else:
+                kind = "queue" if depths[number] else "sinks"
+                cells += [users, f"{credits[number]}, {kind}"]
+        rows.append(cells)
+    header = ["Channel", "Class", "Traffic", "To the rank", "Credits", "To the switch", "Credits"]
+    return table(header, rows)
+
+
+def register_table(page: int, entries: list[registers.Register]) -> str:
+    """One page of registers; rows of a register a rank are joined."""
+    where = registers.addresses(entries, page)
+    joined: dict[str, list[registers.Register]] = {}
+    for entry in entries:
+        name = re.sub(r"_\d+$", "_R", entry.name)
+        joined.setdefault(name, []).append(entry)
+    rows = []
+    for name, group in joined.items():
+        first, last = where[group[0].name], where[group[-1].name]
+        address = f"`{first:#06x}`" if len(group) == 1 else f"`{first:#06x}` - `{last:#06x}`"
+        meaning = re.sub(r"\d+$", "R", group[0].meaning) if len(group) > 1 else group[0].meaning
+        reset = f"`{group[0].reset:#x}`" if group[0].access != "wo" else ""
+        if group[0].access == "ro" and not group[0].constant:
+            reset = ""
+        rows.append([address, f"`{name}`", group[0].access, group[0].width, reset, meaning])
+    return table(["Address", "Register", "Access", "Bits", "Reset", "Meaning"], rows)
+
+
+def switch_registers() -> str:
+    return register_table(
+        registers.SWITCH_PAGE, registers.switch_registers(SwitchConfig.preset(PRESET))
+    )
+
+
+def system_registers() -> str:
+    return register_table(
+        registers.SYSTEM_PAGE, registers.system_registers(SwitchConfig.preset(PRESET))
+    )
+
+
+def rank_registers() -> str:
+    return register_table(
+        registers.RANK_PAGE, registers.rank_registers(SwitchConfig.preset(PRESET))
+    )
+
+
+def described(component) -> dict[str, str]:
+    """Port name to meaning, from the Members section of a component's docstring."""
+    text = component.__doc__.split("Members\n    -------\n", 1)[1]
+    text = re.split(r"\n\n", text, maxsplit=1)[0]
+    meanings = {}
+    for entry in re.split(r"\n(?=    \S)", text.rstrip()):
+        names, meaning = entry.strip().split(" : ", 1)
+        meaning = " ".join(line.strip() for line in meaning.splitlines())
+        for name in names.split(", "):
+            meanings[name] = re.sub(r"``([^`]+)``", r"`\1`", meaning)
+    return meanings
+
+
+def signature_name(signature) -> str:
+    """The signature's name, or its payload's for a stream, whichever side it is seen from."""
+    if isinstance(signature, FlippedSignature):
+        signature = signature.flip()
+    if not isinstance(signature, stream.Signature):
+        return f"`{type(signature).__name__}`"
+    shape = signature.members["payload"].shape
+    names = [name for name, known in NAMED_LAYOUTS.items() if known is shape]
+    return f"stream of `{(names or [type(shape).__name__])[0]}`"
+
+
+def ports(component, *, others: dict[str, str] | None = None) -> str:
+    """Ports of a component: direction, width or signature, meaning."""
+    meanings = described(component) | (others or {})
+    rows = []
+    for name, member in component.signature.members.items():
+        if member.is_port:
+            what = Shape.cast(member.shape).width
+        else:
+            what = signature_name(member.signature)
+        direction = "in" if member.flow is In else "out"
+        rows.append([f"`{name}`", direction, what, meanings[name]])
+    return table(["Port", "Direction", f"Bits in `{PRESET}`, or signature", "Meaning"], rows)
+
+
+def component_ports() -> dict[str, Callable[[], str]]:
+    """The port table of each component that has a page."""
+    config = SwitchConfig.preset(PRESET)
+    sources = channels.endpoint_sources(config)
+    source = "packets of one source (here a rank's)"
+    depths = channels.endpoint_channels(config)
+    beats = "beats of that virtual channel (here a rank's)"
+    return {
+        "ports_link": lambda: ports(Link(config)),
+        "ports_transmitter": lambda: ports(
+            Transmitter(config, sources, channels.credits_to_switch(config)),
+            others={spec.name: source for spec in sources},
+        ),
+        "ports_receiver": lambda: ports(
+            Receiver(config, depths), others={f"channel_{number}": beats for number in depths}
+        ),
+        "ports_port": lambda: ports(Port(config)),
+        "ports_endpoint": lambda: ports(Endpoint(config, rank=0)),
+        "ports_emulated_memory": lambda: ports(EmulatedMemory(config)),
+    }
+
+
+#: Table to what writes it.
+TABLES: dict[str, Callable[[], str]] = {
+    "header_fields": header_fields,
+    "flit_fields": flit_fields,
+    "virtual_channels": virtual_channels,
+    "switch_registers": switch_registers,
+    "system_registers": system_registers,
+    "rank_registers": rank_registers,
+    **component_ports(),
+}
+
+
+def render(text: str) -> str:
+    """`text` with each table written again."""
+
+    def part(match: re.Match) -> str:
+        return f"{match[1]}\n{TABLES[match[2]]()}\n<!-- end -->"
+
+    return re.sub(r"(<!-- table: (\w+) -->)\n.*?<!-- end -->", part, text, flags=re.DOTALL)
+
+
+def stale() -> dict[Path, str]:
+    """Pages that would change, with their new text."""
+    texts = {path: path.read_text() for path in sorted(DOCS.rglob("*.md"))}
+    return {path: render(text) for path, text in texts.items() if render(text) != text}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m scripts.doc_tables", description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; say what differs")
+    check = parser.parse_args().check
+    changed = stale()
+    for path, text in changed.items():
+        name = path.relative_to(DOCS.parent)
+        if check:
+            print(f"{name}: differs from what scripts/doc_tables.py writes", file=sys.stderr)
+        else:
+            path.write_text(text)
+            print(f"{name}: written")
+    return 1 if check and changed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
