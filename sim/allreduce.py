@@ -15,7 +15,7 @@ from sim.cli.report import dumps, report
 from sim.cli.session import Session, run_session
 from sim.cli.table import print_tables
 from sim.engines.base import EngineError
-from sim.waves.groups import write_view
+from sim.waves.groups import VIEW_SUFFIX, write_view
 
 __all__ = ["main"]
 
@@ -31,10 +31,9 @@ def _console(file) -> Console:
     return Console(file=file, width=None if terminal else WIDTH, highlight=False)
 
 
-def _run(options: Options, messages: Console) -> tuple[Session, dict, Path | None]:
-    """Run, and keep what a failed run leaves; the session, its report and that folder."""
-    expected = [expected_cycles(options.config, size, options.skew) for size in options.sizes]
-    with RunProgress(messages, expected) as progress:
+def _run(options: Options, messages: Console) -> tuple[Session, dict]:
+    """The session that the options ask for, and its report, which is written at once."""
+    with RunProgress(messages, _expected(options)) as progress:
         session = run_session(
             options,
             phases=progress.phase,
@@ -42,15 +41,27 @@ def _run(options: Options, messages: Console) -> tuple[Session, dict, Path | Non
             vcd=options.vcd,
             window=options.vcd_window,
         )
+    result = report(options, session)
+    if options.json == "-":
+        sys.stdout.write(dumps(result))
+    elif options.json:
+        Path(options.json).write_text(dumps(result))
     if options.vcd:
         write_view(options.vcd, options.config)
-    result = report(options, session)
-    folder = None
-    if session.failed:
-        messages.print(f"{result['status']}: running again for the waveform of its last cycles")
-        with RunProgress(messages, expected) as progress:
-            folder = keep_failure(options, session, result, phases=progress.phase)
-    return session, result, folder
+    return session, result
+
+
+def _keep(options: Options, session: Session, result: dict, messages: Console) -> Path | None:
+    """The folder of what a failed run leaves; None where none failed."""
+    if not session.failed:
+        return None
+    messages.print(f"{result['status']}: running again for the waveform of its last cycles")
+    with RunProgress(messages, _expected(options)) as progress:
+        return keep_failure(options, session, result, phases=progress.phase)
+
+
+def _expected(options: Options) -> list[int]:
+    return [expected_cycles(options.config, size, options.skew) for size in options.sizes]
 
 
 def _tell(options: Options, session: Session, result: dict, folder: Path | None, out: Console):
@@ -59,7 +70,7 @@ def _tell(options: Options, session: Session, result: dict, folder: Path | None,
     if options.fallback:
         out.print(f"engine {options.engine}: {options.fallback}")
     if options.vcd:
-        out.print(f"waveforms: {options.vcd}, view: {options.vcd.with_suffix('.gtkw')}")
+        out.print(f"waveforms: {options.vcd}, view: {options.vcd.with_suffix(VIEW_SUFFIX)}")
     for line in session.failed.differences if session.failed else ():
         out.print(f"difference: {line}")
     if folder:
@@ -78,7 +89,9 @@ def main(arguments: list[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
     try:
         options = parse(arguments)
-        session, result, folder = _run(options, _console(sys.stderr))
+        messages = _console(sys.stderr)
+        session, result = _run(options, messages)
+        folder = _keep(options, session, result, messages)
     except (UsageError, EngineError) as error:
         print(f"error: {error}", file=sys.stderr)
         return EXIT_USAGE
@@ -89,12 +102,8 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
-    _tell(options, session, result, folder,
-          _console(sys.stderr if options.json == "-" else sys.stdout))  # fmt: skip
-    if options.json == "-":
-        sys.stdout.write(dumps(result))
-    elif options.json:
-        Path(options.json).write_text(dumps(result))
+    tables = messages if options.json == "-" else _console(sys.stdout)
+    _tell(options, session, result, folder, tables)
     return _status(result)
 
 

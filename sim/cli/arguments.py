@@ -12,6 +12,7 @@ from sim.engines import ENGINES, default_engine
 from sim.engines.base import EngineError
 from sim.engines.build import require_compiler
 from sim.testbed import place
+from sim.waves.groups import VIEW_SUFFIX
 
 from .errors import UsageError
 from .operands import Activations, Input, RandomInput, load_npz
@@ -289,6 +290,15 @@ def _writable(name: str, text: str) -> Path:
     return path
 
 
+def _waveforms(text: str) -> Path:
+    """`text` as the waveform file; its view stands beside it."""
+    if Path(text).suffix == VIEW_SUFFIX:
+        raise UsageError(f"vcd: must not end in {VIEW_SUFFIX}, as its view does, not {text!r}")
+    path = _writable("vcd", text)
+    _writable("vcd", str(path.with_suffix(VIEW_SUFFIX)))
+    return path
+
+
 def _configuration(source: str, settings: list[str]) -> tuple[SwitchConfig, str | None]:
     return SwitchConfig.load(source, dict(SwitchConfig.parse_setting(text) for text in settings))
 
@@ -316,7 +326,7 @@ def _options(given, arguments) -> Options:
     if given.max_cycles is not None:
         max_cycles = _whole("max-cycles", given.max_cycles, 1)
     # Last, for they make folders: nothing is made for a command that is refused.
-    vcd = None if given.vcd is None else _writable("vcd", given.vcd)
+    vcd = None if given.vcd is None else _waveforms(given.vcd)
     if given.json not in (None, "-"):
         _writable("json", given.json)
     return Options(

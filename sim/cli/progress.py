@@ -64,6 +64,7 @@ class RunProgress:
             disable=not console.is_terminal,
         )
         self._task = None
+        self._of_run = []  # tasks of the present run
 
     def __enter__(self):
         self._progress.start()
@@ -83,7 +84,10 @@ class RunProgress:
             self._began = time.monotonic()
             if self._count > 1:
                 description = f"run {self._number} of {self._count}"
+            self._forget_run()
         self._task = self._progress.add_task(description, total=total, note="")
+        if self._number:
+            self._of_run.append(self._task)
 
     def cycles(self, cycles: int):
         """The present run has run so many cycles."""
@@ -95,6 +99,12 @@ class RunProgress:
         self._progress.update(
             self._task, completed=cycles, total=total, note=f"{cycles:,} cycles{speed}"
         )
+
+    def _forget_run(self):
+        """One run is shown at a time."""
+        for task in self._of_run:
+            self._progress.remove_task(task)
+        self._of_run.clear()
 
     def _finish(self):
         if self._task is not None:

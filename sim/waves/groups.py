@@ -10,7 +10,10 @@ from hdl.interfaces import Format, MessageClass, Response
 
 from .gtkw import Group, Trace, write_save_file
 
-__all__ = ["system_view", "write_view"]
+__all__ = ["VIEW_SUFFIX", "system_view", "write_view"]
+
+#: Ending of a view's name; the rest is the name of its waveforms.
+VIEW_SUFFIX = ".gtkw"
 
 ACCELERATOR = "switch.accelerator"
 
@@ -237,6 +240,6 @@ def write_view(vcd: Path, config: SwitchConfig) -> Path:
     WaveError
         A signal of the view is not in the file.
     """
-    path = vcd.with_suffix(".gtkw")
+    path = vcd.with_suffix(VIEW_SUFFIX)
     write_save_file(path, vcd, system_view(config))
     return path

@@ -96,6 +96,7 @@ def run(capsys, *arguments):
         ("--vcd x.vcd --vcd-window 5", "vcd-window: must be FROM:TO, not '5'"),
         ("--vcd x.vcd --vcd-window 5:4", "vcd-window: must have FROM at most TO, not '5:4'"),
         ("--vcd .", "vcd: must be a file that can be written .*, not '.'"),
+        ("--vcd x.gtkw", "vcd: must not end in .gtkw, as its view does, not 'x.gtkw'"),
         ("--json .", "json: must be a file that can be written .*, not '.'"),
         ("--jsom x", "option: must be one of --help, .*'--jsom'; did you mean '--json'"),
     ],
@@ -354,6 +355,16 @@ def test_phases_and_cycles_are_shown_on_a_terminal():
                 assert words in text
         else:
             assert text == ""
+
+
+def test_one_run_is_shown_at_a_time():
+    console = Console(file=io.StringIO(), force_terminal=True, width=100)
+    with RunProgress(console, [1000] * 3) as progress:
+        for phase in ["load"] + ["run", "compare"] * 3:
+            progress.phase(phase)
+    lines = console.file.getvalue().split("load the simulator")[-1]
+    assert "run 3 of 3" in lines
+    assert "run 2 of 3" not in lines
 
 
 def test_numbers_for_people():
