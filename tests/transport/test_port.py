@@ -3,12 +3,16 @@
 import random
 
 import pytest
+from amaranth import Module
+from amaranth.lib.wiring import connect
 
 from hdl.config import SwitchConfig
 from hdl.interfaces import MessageClass
 from hdl.transport import channels
+from hdl.transport.endpoint import Endpoint
+from hdl.transport.link import Link
 from hdl.transport.port import Port
-from tests.lib.axi import DECERR
+from tests.lib.axi import DECERR, AxiMemory, attach
 from tests.lib.packets import LinkPeer, Packet, random_header, send_packets
 from tests.lib.simulate import SHAPES, pattern, run, stream_get
 
@@ -226,3 +230,58 @@ def test_latency(flit_bytes):
         assert ctx.get(dut.tx.valid)
 
     run(dut, bench)
+
+
+@pytest.mark.parametrize("preset", ["tiny", "demo", "arty"])
+def test_full_rate_over_the_longest_link_that_is_built(preset):
+    """Port, links and endpoint together: credits cover the round trip, there and back.
+
+    Each read request and write packet is offered without a pause. The busier direction, to the
+    rank, is never idle once the first credits are under way.
+    """
+    config = SwitchConfig.preset(preset, ranks=2)
+    latency = config.link_latency_max
+    draw = random.Random(0)
+    top = Module()
+    top.submodules.port = port = Port(config)
+    top.submodules.endpoint = endpoint = Endpoint(config, rank=0)
+    top.submodules.up, top.submodules.down = up, down = Link(config), Link(config)
+    for source, sink in ((port.tx, down.i), (down.o, endpoint.rx)):
+        connect(top, source, sink)
+    for source, sink in ((endpoint.tx, up.i), (up.o, port.rx)):
+        connect(top, source, sink)
+    memory = AxiMemory(config.flit_bytes, contents=lambda n: n, read_latency=config.memory_latency)
+    packets = 6 * latency // config.packet_flits + 20
+    payload = config.payload_bytes
+    requests, writes = [], []
+    for n in range(packets):
+        fields = dict(address=n * payload, length=payload)
+        requests.append(Packet(random_header(draw, MessageClass.READ_REQUEST, **fields)))
+        fields["address"] += 1 << 24
+        words = [draw.getrandbits(config.flit_bits) for _ in range(config.payload_flits)]
+        writes.append(Packet(random_header(draw, MessageClass.WRITE_DATA, **fields), words))
+    busy = []
+
+    async def set_up(ctx):
+        for stream in (port.read_data, port.write_responses, port.arrivals):
+            ctx.set(stream.ready, 1)
+        for link in (up, down):
+            ctx.set(link.latency, latency)
+
+    async def ask(ctx):
+        await set_up(ctx)
+        await send_packets(ctx, port.requests, requests)
+
+    async def write(ctx):
+        await send_packets(ctx, port.writes, writes)
+
+    async def count(ctx):
+        async for _, _, valid in ctx.tick().sample(port.tx.valid):
+            busy.append(valid)
+
+    run(top, ask, write, background=[attach(memory, endpoint.axi), count], limit=6000)
+    started = busy.index(1)
+    # The last packet's source has ended: what lies before had both waiting.
+    settled = busy[started : len(busy) - config.packet_flits]
+    assert len(settled) > 4 * latency
+    assert sum(settled) / len(settled) >= 0.99
