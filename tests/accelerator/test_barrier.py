@@ -47,7 +47,7 @@ class Model:
 class Bench:
     def __init__(self, ranks=RANKS, **parameters):
         self.dut = Barrier(small(ranks=ranks), **parameters)
-        self.model = Model(ranks, **{"epoch": parameters.get("first_epoch", 1)})
+        self.model = Model(ranks, epoch=parameters.get("first_epoch", 1))
 
     async def step(self, ctx, arrivals=None, take=False):
         """One cycle; the barrier must do what the model does. Which ranks were refused."""
@@ -77,7 +77,7 @@ def test_every_rank_in_the_same_cycle():
     bench = Bench()
 
     async def body(ctx):
-        assert not await bench.step(ctx, {rank: 1 for rank in range(RANKS)})
+        assert not await bench.step(ctx, dict.fromkeys(range(RANKS), 1))
         assert ctx.get(bench.dut.complete)
 
     play(bench, body)

@@ -105,7 +105,7 @@ class Bench:
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("seed", range(2))
 def test_entries_fill_in_any_order(shape, seed):
-    """Every entry in use at once, its packets in random order among the others', short waves too."""
+    """Every entry in use at once, packets in random order among each other, short waves too."""
     print("seed", seed)
     draw = random.Random(f"{shape} {seed}")
     config = small(**SHAPES[shape])
