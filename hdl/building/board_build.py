@@ -11,6 +11,7 @@ from amaranth import __version__ as amaranth_version
 from amaranth.back import verilog
 
 from ..config import SwitchConfig
+from .errors import BuildError, OverDevice
 from .place_and_route import PRODUCTS, TOOLS, place_and_route
 from .progress import Progress
 from .resources import Resources, check_fit
@@ -18,7 +19,7 @@ from .synthesis import estimate
 from .tools import YOSYS
 from .verilog import to_verilog
 
-__all__ = ["BoardResult", "build_board"]
+__all__ = ["BoardResult", "BuildError", "build_board"]
 
 ESTIMATE = "synthesis estimate"
 PLACED = "placed and routed"
@@ -55,6 +56,12 @@ def _report(board, config: SwitchConfig, resources, *, source, fmax, bitstream, 
     return json.dumps(fields, indent=2) + "\n"
 
 
+def _check_clock(fmax: float | None, config: SwitchConfig):
+    wanted = config.clock_hz / 1e6
+    if fmax is not None and fmax < wanted:
+        raise OverDevice(f"fmax_mhz: must be at least the clock of {wanted:g}, not {fmax:g}")
+
+
 def _write_plan(board, plan, folder: Path):
     plan.extract(folder)
     if "top.v" not in plan.files:  # the tool reads RTLIL: Verilog, too, for whoever reads it
@@ -74,7 +81,7 @@ def build_board(
     ConfigError
         The board cannot do this configuration.
     OverDevice
-        The design does not fit the device. What was found out is in the folder's report.
+        The design does not fit the device or misses its clock. The report is written.
     BuildError
         A tool failed.
     """
@@ -113,4 +120,5 @@ def build_board(
     )
     (folder / "report.json").write_text(text)
     check_fit(resources, board.available, board.device)
+    _check_clock(fmax, config)
     return BoardResult(folder, resources, fmax, next_command)

@@ -8,4 +8,4 @@ class BuildError(Exception):
 
 
 class OverDevice(BuildError):
-    """The design does not fit the board's device. The message is one line."""
+    """The design does not fit the board's device, or misses its clock. The message is one line."""
