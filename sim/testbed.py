@@ -22,6 +22,8 @@ __all__ = ["Outcome", "Placement", "Testbed", "place"]
 FLAG_SPACING = 64
 #: Bytes around what a run may touch that are filled and looked at.
 GUARD_BYTES = 4096
+#: Cycles after a run in which its flags' acknowledgements arrive, beside the links' latency.
+SETTLE_CYCLES = 4000
 #: Cycles that a run is given, beside what its length takes.
 GRACE_CYCLES = 200_000
 #: Cycles that a flit is given, however its memory stalls.
@@ -123,6 +125,7 @@ class Testbed:
             cache_dir=cache_dir,
         )
         self.host = Host(self.engine, config)
+        self._settled = 0  # operations ended when nothing was under way
         #: What every memory must hold, by rank.
         self.expected = [np.zeros(config.memory_bytes, np.uint8) for _ in range(config.ranks)]
 
@@ -138,8 +141,20 @@ class Testbed:
     # -- settings -------------------------------------------------------------------------------
 
     def set_links(self, latency: int):
-        """Cycles of each link."""
-        self.host.write("system", "link_latency", latency)
+        """Cycles of each link. What is under way on a link that changes is lost: so wait first."""
+        if self.host.read("system", "link_latency") != latency:
+            self.settle()
+            self.host.write("system", "link_latency", latency)
+
+    def settle(self):
+        """Run until nothing of the operations so far is under way, credits included.
+
+        A rank is done with the flag in its memory, whose acknowledgement is still to come.
+        """
+        ended = self.host.read("switch", "operations")
+        if ended != self._settled:
+            self.engine.step(SETTLE_CYCLES + 4 * self.config.link_latency_max)
+            self._settled = ended
 
     def set_memory(self, rank: int, *, latency=None, write_latency=None, jitter=None, stalls=None,
                    seed=None):  # fmt: skip
