@@ -22,6 +22,7 @@ from amaranth.back import rtlil
 from amaranth.hdl import Fragment
 from amaranth.hdl._ir import PortDirection
 
+from .advance import add_advance
 from .base import STORAGE_PORTS, EngineError, Harness
 from .split import split
 
@@ -30,7 +31,15 @@ __all__ = ["build_library", "cache_folder", "find_compiler", "require_compiler"]
 #: Compilers looked for where the environment names none.
 COMPILERS = ("g++", "c++", "clang++")
 #: See docs/engines.md for what was measured.
-FLAGS = ("-std=c++17", "-O3", "-fPIC", "-shared", "-w")
+FLAGS = (
+    "-std=c++17",
+    "-O3",
+    "-fPIC",
+    "-fvisibility=hidden",
+    "-fno-semantic-interposition",
+    "-shared",
+    "-w",
+)
 #: Yosys passes before the C++ is written.
 PASSES = ()
 
@@ -153,6 +162,7 @@ def _table(harness: Harness, model: str) -> str:
         f"#define TIDEGATE_PORTS {ports}\n"
         f"#define TIDEGATE_MEMORIES {' '.join(memories)}\n"
         f"#define TIDEGATE_SINGLE_PASS {str(is_single_pass(model)).lower()}\n"
+        f"#define TIDEGATE_ADVANCE {int('void advance()' in model)}\n"
     )
 
 
@@ -200,7 +210,7 @@ def build_library(
         cache / f"{_digest(text, script, yosys_version)}.cxx",
         lambda path: path.write_text(_cxx(text, script)),
     )
-    model = split(cxx.read_text())
+    model = split(add_advance(cxx.read_text()))
     table = _table(harness, model)
     flags = [*FLAGS, *(["-DTIDEGATE_WAVES"] if waves else []), f"-I{include}"]
     key = _digest(

@@ -82,6 +82,27 @@ struct Memory {
 
 using Clock = std::chrono::steady_clock;
 
+#if TIDEGATE_ADVANCE
+void advance(cxxrtl_design::p_top &top) { top.advance(); }
+void discard(cxxrtl_design::p_top &top) { top.discard(); }
+#else
+// Committed with this observer, registers and memories stay as they are: it is called with each new
+// value before that is taken, and puts the present one in its place.
+struct Discard {
+    void on_update(size_t chunks, const chunk_t *now, const chunk_t *next) {
+        std::memcpy(const_cast<chunk_t *>(next), now, chunks * sizeof(chunk_t));
+    }
+    void on_update(size_t chunks, const chunk_t *words, const chunk_t *next, size_t index) {
+        on_update(chunks, words + index * chunks, next);
+    }
+};
+void advance(cxxrtl_design::p_top &top) { top.commit(); }
+void discard(cxxrtl_design::p_top &top) {
+    Discard observer;
+    top.commit(observer);
+}
+#endif
+
 struct Engine {
     cxxrtl_design::p_top top;
     std::vector<Port> ports;
@@ -121,7 +142,9 @@ struct Engine {
     void settle() {
         if (settled) return;
         top.p_clk.set(false);
-        top.step();
+        if (TIDEGATE_SINGLE_PASS) top.eval();
+        else top.step();
+        top.prev_p_clk.set(false);
         settled = true;
     }
 
@@ -136,36 +159,43 @@ struct Engine {
             }
     }
 
-    // A rising edge. Registers are current afterwards, combinational outputs are not.
-    void edge() {
+    // A rising edge. Registers are current afterwards, combinational outputs are not. With `until`,
+    // there is no edge if that port is 1 just before it, and the return value says so.
+    bool edge(const Port *until) {
         if (!TIDEGATE_SINGLE_PASS) settle();
         top.p_clk.set(true);
         top.eval();
+        if (until && until->current[0]) {
+            discard(top);
+            top.prev_p_clk.set(false);
+            settled = false;
+            return false;
+        }
         if (!triggers.empty()) record();
         for (Memory &memory : memories) memory.edge();
-        top.commit();
+        advance(top);
         if (!TIDEGATE_SINGLE_PASS) top.step();
         top.prev_p_clk.set(false);  // the falling edge, on which nothing depends
         cycle++;
         settled = false;
+        return true;
     }
 
+    // At most `cycles` rising edges, and no further one once `until` is 1 after one of them. A
+    // combinational port is looked at in the evaluation that the next edge needs anyway.
     uint64_t run(uint64_t cycles, const Port *until) {
         auto start = Clock::now();
         uint64_t done = 0;
-        bool hit = false;
-        while (done < cycles && !hit) {
+        while (done < cycles) {
             if (waves_wanted()) {
                 auto paused = Clock::now();
+                settle();
+                if (done && until && until->current[0]) break;
                 sample_vcd();
                 start += Clock::now() - paused;
             }
-            edge();
+            if (!edge(done ? until : nullptr)) break;
             done++;
-            if (until) {
-                if (!until->registered) settle();
-                hit = until->current[0];
-            }
         }
         seconds += std::chrono::duration<double>(Clock::now() - start).count();
         return done;
@@ -246,6 +276,7 @@ struct Engine {
 
 }  // namespace
 
+#pragma GCC visibility push(default)
 extern "C" {
 
 Engine *tidegate_create() {
@@ -309,3 +340,4 @@ int tidegate_start_vcd(Engine *engine, const char *path, uint64_t first, uint64_
 void tidegate_stop_vcd(Engine *engine) { engine->stop_vcd(); }
 
 }  // extern "C"
+#pragma GCC visibility pop

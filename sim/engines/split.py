@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import re
 
+from .order import EDGE, names, order
+
 __all__ = ["split"]
 
 #: Characters of source in one function. Measured: see docs/engines.md.
@@ -18,7 +20,6 @@ PART_CHARACTERS = 8_000
 DEBUG_ITEMS = 200
 
 _LOCAL = re.compile(r"\tvalue<\d+> (\w+);\Z")
-_EDGE = "\tif (posedge_p_clk) {"
 _DEBUG_INFO = "CXXRTL_EXTREMELY_COLD\nvoid p_top::debug_info("
 _COLD = '__attribute__((optimize("O0")))\n'
 _DEBUG_ITEM = r"(?:\t\tstatic const .*;\n)?\t\titems->add\(.*\);\n"
@@ -39,8 +40,10 @@ def split(cxx: str) -> str:
         locals_, head, statements, tail = _parse(found[1].splitlines())
         if any("converged" in statement for statement in statements):
             return cxx
-        members |= locals_
-        parts = list(_parts(statements))
+        elsewhere = set(names(cxx[: found.start()] + cxx[found.end() :]))
+        inner = {local for local in locals_ if local not in elsewhere}
+        parts, shared = _with_locals(list(_parts(order(statements, inner))), locals_, inner)
+        members |= {local: locals_[local] for local in shared}
         declarations += [f"\tvoid {name}_{i}({parameters});" for i in range(len(parts))]
         calls = [f"\t{name}_{i}({arguments});" for i in range(len(parts))]
         functions = [
@@ -103,6 +106,23 @@ def _parse(lines: list[str]):
     return locals_, head, statements, tail
 
 
+def _with_locals(parts: list[str], locals_: dict[str, str], inner: set[str]):
+    """Parts that declare what they alone mention, and the names that must be members."""
+    parts_of: dict[str, set[int]] = {}
+    for index, part in enumerate(parts):
+        for name in set(names(part)):
+            parts_of.setdefault(name, set()).add(index)
+    own: list[list[str]] = [[] for _ in parts]
+    shared = []
+    for name, line in locals_.items():
+        where = parts_of.get(name, ())
+        if name in inner and len(where) == 1:
+            own[min(where)].append(line)
+        elif name not in inner or where:
+            shared.append(name)
+    return ["\n".join([*lines, part]) for lines, part in zip(own, parts, strict=True)], shared
+
+
 def _parts(statements: list[str]):
     """Statements in their order, gathered to bodies of about `PART_CHARACTERS`."""
     body: list[str] = []
@@ -111,10 +131,10 @@ def _parts(statements: list[str]):
         if body and size + len(statement) > PART_CHARACTERS:
             yield "\n".join(body)
             body, size = [], 0
-        if body and statement.startswith(_EDGE) and body[-1].startswith(_EDGE):
+        if body and statement.startswith(EDGE) and body[-1].startswith(EDGE):
             # Share the test: drop the closing brace above and the opening line here.
             body[-1] = body[-1].removesuffix("\n\t}")
-            statement = statement.removeprefix(_EDGE + "\n")
+            statement = statement.removeprefix(EDGE + "\n")
             body[-1] += "\n" + statement
         else:
             body.append(statement)
