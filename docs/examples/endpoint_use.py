@@ -1,4 +1,4 @@
-"""The endpoint in another design: an accelerator's memory controller on one side, a link on the other."""
+"""The endpoint in another design: a memory controller on one side, a link on the other."""
 
 from amaranth import Module
 from amaranth.lib import stream, wiring

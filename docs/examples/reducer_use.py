@@ -28,7 +28,8 @@ class VectorAdder(wiring.Component):
             reducer.i.payload.keep.eq(0b1111),  # all four lanes
             reducer.i.payload.sources.eq(0b11),  # both operands
             reducer.i.payload.format.eq(Format.FP16),
-            self.sum.eq(reducer.o.payload.data), self.sum_valid.eq(reducer.o.valid),
+            self.sum.eq(reducer.o.payload.data),
+            self.sum_valid.eq(reducer.o.valid),
         ]
         # -- end
         return m
