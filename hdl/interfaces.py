@@ -20,6 +20,7 @@ __all__ = [
     "Response",
     "StorageSignature",
     "VIRTUAL_CHANNELS",
+    "carries_payload",
     "virtual_channel",
 ]
 
@@ -56,6 +57,14 @@ VIRTUAL_CHANNELS = 8
 def virtual_channel(message_class: MessageClass, inc: bool) -> int:
     """The number of the virtual channel of a class; INC ones are the upper four."""
     return message_class.value + (4 if inc else 0)
+
+
+def carries_payload(channel: int) -> bool:
+    """Whether packets of a virtual channel may have payload: those of the data classes."""
+    return MessageClass(channel % len(MessageClass)) in (
+        MessageClass.READ_DATA,
+        MessageClass.WRITE_DATA,
+    )
 
 
 #: Header fields from bit 0 up: 103 bits, sent in one flit, or in two where a flit is 8 bytes.
@@ -121,9 +130,7 @@ class PacketHead(data.StructLayout):
     """What a transmitter must know before it starts a packet: the header and the payload flits."""
 
     def __init__(self, config: SwitchConfig):
-        super().__init__(
-            {"header": Header, "flits": unsigned(config.payload_flits.bit_length())}
-        )
+        super().__init__({"header": Header, "flits": unsigned(config.payload_flits.bit_length())})
 
 
 class PayloadFlit(data.StructLayout):

@@ -1,11 +1,15 @@
 """Stream parts that everything else is made of."""
 
-from amaranth import Module, Mux, Signal
+from amaranth import Module, Mux, Shape, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 __all__ = ["Queue"]
+
+#: From so many bits on, a queue asks synthesis for block RAM: 2,048 bits are over 60 LUTs of LUT
+#: RAM, of which small devices have fewer to spare than of block RAM.
+BLOCK_RAM_BITS = 2048
 
 
 class Queue(wiring.Component):
@@ -47,7 +51,10 @@ class Queue(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.memory = memory = Memory(shape=self._shape, depth=self._depth, init=[])
+        attributes = {"ram_style": "block"} if self._fills_block() else {}
+        m.submodules.memory = memory = Memory(
+            shape=self._shape, depth=self._depth, init=[], attrs=attributes
+        )
         write = memory.write_port()
         read = memory.read_port()
 
@@ -86,6 +93,10 @@ class Queue(wiring.Component):
                 passed.eq(self.i.payload),
             ]
         return m
+
+    def _fills_block(self) -> bool:
+        """Whether a block RAM is the better place: LUT RAM would take 32 words a LUT and bit."""
+        return self._depth * Shape.cast(self._shape).width >= BLOCK_RAM_BITS
 
     def _next(self, address):
         if self._depth & (self._depth - 1) == 0:

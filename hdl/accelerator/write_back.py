@@ -1,11 +1,11 @@
 """One port's results on their way to the rank: a FIFO that always takes what was let start."""
 
-from amaranth import Module, Mux, Signal
-from amaranth.lib import wiring
+from amaranth import Module, Mux, Signal, unsigned
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..config import SwitchConfig
-from ..interfaces import MessageClass, PacketHead, PacketSource, PayloadFlit
+from ..interfaces import MessageClass, PacketSource, PayloadFlit
 from ..stream import Queue
 from .read_out import PacketStart
 
@@ -72,7 +72,7 @@ class WriteBack(wiring.Component):
         config = self._config
         depth = write_back_flits(config, self._data_delay)
         m.submodules.flits = flits = Queue(PayloadFlit(config), depth=depth)
-        m.submodules.heads = heads = Queue(PacketHead(config), depth=depth // 2)
+        m.submodules.heads = heads = Queue(self._begun_layout(), depth=depth // 2)
 
         free = Signal(range(depth + 1), init=depth)
         left = flits.o.valid & flits.o.ready
@@ -86,23 +86,30 @@ class WriteBack(wiring.Component):
 
         next_address = Signal(config.address_bits)
         address = Signal(config.address_bits)
-        header = heads.i.payload.header
+        begun = heads.i.payload
         m.d.comb += [
             address.eq(Mux(self.start.opens, self.destination, next_address)),
             heads.i.valid.eq(self.start.valid),
-            heads.i.payload.flits.eq(self.start.flits),
-            header.message_class.eq(MessageClass.WRITE_DATA),
-            header.inc.eq(1),
-            header.source.eq(self._port),
-            header.destination.eq(self._port),
-            header.tag.eq(self.start.write_slot),
-            header.address.eq(address),
-            header.length.eq(self.start.size),
+            begun.address.eq(address),
+            begun.size.eq(self.start.size),
+            begun.flits.eq(self.start.flits),
+            begun.write_slot.eq(self.start.write_slot),
         ]
         with m.If(self.start.valid):
             m.d.sync += next_address.eq(address + self.start.size)
         self._release_heads(m, heads)
         return m
+
+    def _begun_layout(self):
+        """What differs from one packet to the next."""
+        return data.StructLayout(
+            {
+                "address": unsigned(self._config.address_bits),
+                "size": self.start.size.shape(),
+                "flits": self.start.flits.shape(),
+                "write_slot": self.start.write_slot.shape(),
+            }
+        )
 
     def _release_heads(self, m, heads):
         """Offer a head when its payload will follow its last header flit without a gap."""
@@ -114,10 +121,18 @@ class WriteBack(wiring.Component):
             m.d.sync += delayed.eq(imminent)
             imminent = delayed
         released = Signal(range(heads.depth + 2))
-        head = self.o.head
+        head, begun = self.o.head, heads.o.payload
+        header = head.payload.header
         m.d.comb += [
             head.valid.eq(heads.o.valid & (released != 0)),
             heads.o.ready.eq(head.ready & (released != 0)),
-            head.payload.eq(heads.o.payload),
+            head.payload.flits.eq(begun.flits),
+            header.message_class.eq(MessageClass.WRITE_DATA),
+            header.inc.eq(1),
+            header.source.eq(self._port),
+            header.destination.eq(self._port),
+            header.tag.eq(begun.write_slot),
+            header.address.eq(begun.address),
+            header.length.eq(begun.size),
         ]
         m.d.sync += released.eq(released + imminent - (head.valid & head.ready))

@@ -1,14 +1,25 @@
 """Where a port's ordinary traffic ends while the switch has no core: every request is an error."""
 
-from amaranth import Module
-from amaranth.lib import stream, wiring
+from amaranth import Module, unsigned
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..config import SwitchConfig
-from ..interfaces import Beat, Header, MessageClass, PacketSource, Response
+from ..interfaces import Beat, MessageClass, PacketSource, Response
 from ..stream import Queue
 
 __all__ = ["CoreStub"]
+
+#: What an answer must know of its request.
+Owed = data.StructLayout(
+    {
+        "requester": unsigned(4),
+        "asked": unsigned(4),
+        "context": unsigned(4),
+        "generation": unsigned(4),
+        "tag": unsigned(16),
+    }
+)
 
 
 class CoreStub(wiring.Component):
@@ -42,21 +53,24 @@ class CoreStub(wiring.Component):
             ("reads", self.requests, self.read_data, MessageClass.READ_DATA),
             ("writes", self.writes, self.write_responses, MessageClass.WRITE_RESPONSE),
         ):
-            m.submodules[name] = queue = Queue(Header, depth=1)
-            asked = beats.payload.header
-            answer = queue.i.payload
+            m.submodules[name] = queue = Queue(Owed, depth=1)
+            asked, owed = beats.payload.header, queue.i.payload
+            answer = answers.head.payload.header
             m.d.comb += [
                 queue.i.valid.eq(beats.valid & beats.payload.last),
                 beats.ready.eq(queue.i.ready),
-                answer.message_class.eq(message_class),
-                answer.source.eq(asked.destination),
-                answer.destination.eq(asked.source),
-                answer.context.eq(asked.context),
-                answer.generation.eq(asked.generation),
-                answer.tag.eq(asked.tag),
-                answer.status.eq(Response.DECERR),
+                owed.requester.eq(asked.source),
+                owed.asked.eq(asked.destination),
                 answers.head.valid.eq(queue.o.valid),
-                answers.head.payload.header.eq(queue.o.payload),
                 queue.o.ready.eq(answers.head.ready),
+                answer.message_class.eq(message_class),
+                answer.source.eq(queue.o.payload.asked),
+                answer.destination.eq(queue.o.payload.requester),
+                answer.status.eq(Response.DECERR),
             ]
+            for field in ("context", "generation", "tag"):
+                m.d.comb += [
+                    getattr(owed, field).eq(getattr(asked, field)),
+                    getattr(answer, field).eq(getattr(queue.o.payload, field)),
+                ]
         return m

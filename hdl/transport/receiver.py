@@ -1,11 +1,18 @@
 """The receiving end of a link: a queue a virtual channel, credits back, packets out."""
 
-from amaranth import Cat, Module, Mux, Signal, unsigned
+from amaranth import Cat, Const, Module, Mux, Signal, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from ..config import SwitchConfig
-from ..interfaces import VIRTUAL_CHANNELS, Beat, Header, LinkSignature, Response
+from ..interfaces import (
+    VIRTUAL_CHANNELS,
+    Beat,
+    Header,
+    LinkSignature,
+    Response,
+    carries_payload,
+)
 from ..stream import Queue
 
 __all__ = ["Depacketizer", "Receiver"]
@@ -28,14 +35,21 @@ class ChannelFlit(data.StructLayout):
 class Depacketizer(wiring.Component):
     """Takes the header off a packet's flits and holds it beside each payload flit.
 
+    Parameters
+    ----------
+    has_payload
+        Whether packets may carry payload. Where none does the header is not kept, and what should
+        follow one all the same is swallowed.
+
     Timing
     ------
     No latency: a payload flit is a `Beat` in the same cycle. Header flits take a cycle each and
     give no beat, but for a packet without payload, whose last header flit is its one beat.
     """
 
-    def __init__(self, config: SwitchConfig):
+    def __init__(self, config: SwitchConfig, *, has_payload: bool = True):
         self._config = config
+        self._has_payload = has_payload
         super().__init__(
             {
                 "i": In(stream.Signature(ChannelFlit(config))),
@@ -45,44 +59,48 @@ class Depacketizer(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        config = self._config
         i, o = self.i, self.o
-        held = Signal(Header)
-        low = Signal(config.flit_bits)  # first of two header flits
-        arriving = Signal(Header)
-        header_flit = Signal()  # this flit completes the header
-        if config.header_flits == 1:
-            m.d.comb += [arriving.eq(i.payload.data), header_flit.eq(i.payload.first)]
-            collecting = 0
-        else:
-            second = Signal()  # the next flit is a header's second
-            m.d.comb += [
-                arriving.eq(Cat(low, i.payload.data)),
-                header_flit.eq(second),
-            ]
-            collecting = i.payload.first
-            with m.If(i.valid & i.ready):
-                m.d.sync += second.eq(i.payload.first)
-                with m.If(i.payload.first):
-                    m.d.sync += low.eq(i.payload.data)
+        transfer = i.valid & i.ready
+        earlier, completes, collecting = self._header_flits(m, transfer)
+        # The rest of the header comes with the flit that completes it, and is kept from then on.
+        arriving = i.payload.data[: Header.size - len(earlier)]
+        rest = arriving
+        if self._has_payload:
+            kept = Signal(len(arriving))
+            with m.If(transfer & completes):
+                m.d.sync += kept.eq(arriving)
+            rest = Mux(completes, arriving, kept)
         after_header = Signal()  # the next beat is the first of its packet
-        with m.If(i.valid & i.ready):
-            m.d.sync += after_header.eq(header_flit)
-            with m.If(header_flit):
-                m.d.sync += held.eq(arriving)
+        with m.If(transfer):
+            m.d.sync += after_header.eq(completes)
 
-        swallowed = collecting | (header_flit & ~i.payload.last)
+        swallowed = collecting | (completes & ~i.payload.last)
+        if not self._has_payload:
+            swallowed = ~(completes & i.payload.last)
         m.d.comb += [
             o.valid.eq(i.valid & ~swallowed),
             i.ready.eq(o.ready | swallowed),
-            o.payload.header.eq(Mux(header_flit, arriving, held)),
+            o.payload.header.eq(Cat(earlier, rest)),
             o.payload.data.eq(i.payload.data),
             o.payload.response.eq(i.payload.response),
-            o.payload.empty.eq(header_flit),
-            o.payload.first.eq(header_flit | after_header),
+            o.payload.empty.eq(completes),
+            o.payload.first.eq(completes | after_header),
             o.payload.last.eq(i.payload.last),
         ]
         return m
+
+    def _header_flits(self, m, transfer):
+        """Header bits kept from a flit before; this flit completes a header; it begins one."""
+        i = self.i
+        if self._config.header_flits == 1:
+            return Const(0, 0), i.payload.first, Const(0, 1)
+        earlier = Signal(self._config.flit_bits)
+        completes = Signal()
+        with m.If(transfer):
+            m.d.sync += completes.eq(i.payload.first)
+            with m.If(i.payload.first):
+                m.d.sync += earlier.eq(i.payload.data)
+        return earlier, completes, i.payload.first
 
 
 class Receiver(wiring.Component):
@@ -127,7 +145,9 @@ class Receiver(wiring.Component):
         config = self._config
         flit = self.link.flit
         for number, depth in self._channels.items():
-            m.submodules[f"depacketizer_{number}"] = depacketizer = Depacketizer(config)
+            m.submodules[f"depacketizer_{number}"] = depacketizer = Depacketizer(
+                config, has_payload=carries_payload(number)
+            )
             connect(m, depacketizer.o, flipped(getattr(self, f"channel_{number}")))
             arrives = Signal(name=f"arrives_{number}")
             arrived = Signal(ChannelFlit(config), name=f"arrived_{number}")

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from hdl.config import SwitchConfig
-from hdl.interfaces import MessageClass
+from hdl.interfaces import MessageClass, carries_payload, virtual_channel
 from hdl.transport.receiver import Receiver
 from tests.lib.packets import LinkPeer, Packet, beats, header_fields, random_header
 from tests.lib.simulate import SHAPES, pattern, run, stream_get
@@ -32,7 +32,7 @@ def random_packets(config, count, draw):
     for _ in range(count):
         channel = draw.choice(list(CHANNELS))
         header = random_header(draw, MessageClass(channel % 4), inc=channel // 4)
-        size = draw.randint(0, 4)
+        size = draw.randint(0, 4) if carries_payload(channel) else 0
         payload = [draw.getrandbits(config.flit_bits) for _ in range(size)]
         packets.append(Packet(header, payload, [draw.choice([0, 2, 3]) for _ in payload]))
     return packets
@@ -148,3 +148,30 @@ def test_latency_and_the_cycle_of_the_credit(flit_bytes, channel, latency):
     before, total = latency + config.header_flits, len(flits) + 2
     assert valids == [int(before <= c < before + 2) for c in range(total)]
     assert credit == [int(latency <= c < latency + len(flits)) for c in range(total)]
+
+
+@pytest.mark.parametrize("flit_bytes", [8, 16])
+def test_payload_where_none_belongs_is_swallowed(flit_bytes):
+    """A request with payload gives no beat, returns its credits, and leaves the next one whole."""
+    config = configuration(flit_bytes)
+    draw = random.Random(3)
+    channel = virtual_channel(MessageClass.READ_REQUEST, True)
+    dut = Receiver(config, CHANNELS)
+    peer = LinkPeer(config, to_dut=credits(config), from_dut={})
+
+    def packet(flits):
+        header = random_header(draw, MessageClass.READ_REQUEST, inc=1)
+        payload = [draw.getrandbits(config.flit_bits) for _ in range(flits)]
+        return Packet(header, payload, [0] * flits)
+
+    bad, good = packet(1), packet(0)
+    peer.send(bad, good)
+
+    async def take(ctx):
+        got = await stream_get(ctx, getattr(dut, f"channel_{channel}"), 1)
+        assert [plain(beat) for beat in got] == expected(good)
+        ctx.set(getattr(dut, f"channel_{channel}").ready, 1)
+        await ctx.tick().repeat(10)
+
+    run(dut, take, background=[sender(peer, dut)])
+    assert peer.credits == peer.initial, "credits are not all back"
