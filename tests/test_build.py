@@ -125,7 +125,7 @@ def verilog_ports(text: str, module: str) -> dict[str, tuple[int, str]]:
     body = re.search(rf"^module {module}\b.*?^endmodule", text, re.M | re.S)[0]
     found = {}
     for direction, upper, name in re.findall(
-        r"^  (input|output) (?:\[(\d+):0\] )?(\w+)\s*;", body, re.M
+        r"^  (input|output) (?:\[(\d+):0\] )?\\?(\w+)\s*;", body, re.M
     ):
         found[name] = int(upper or 0) + 1, direction
     return found
