@@ -145,3 +145,19 @@ def test_a_side_that_was_idle_has_no_claim_on_the_past():
     both = [side for side, _, contended, _ in history if contended]
     assert abs(both.count(True) - both.count(False)) <= 1
     assert both[:2] in ([False, True], [True, False])
+
+
+@pytest.mark.parametrize("by_flits", [True, False])
+def test_the_balance_ends_when_one_side_is_alone(by_flits):
+    """The accelerator is ahead, then the core has the link to itself: both start even again."""
+    dut = LinkArbiter([True, False], longest=LONGEST, by_flits=by_flits)
+
+    async def bench(ctx):
+        ctx.set(dut.flits, LONGEST)
+        ctx.set(dut.taken, 1)
+        for requests, grant in [(0b11, 0b01), (0b10, 0b10), (0b11, 0b01), (0b11, 0b10)]:
+            ctx.set(dut.requests, requests)
+            assert ctx.get(dut.grant) == grant
+            await ctx.tick()
+
+    run(dut, bench)

@@ -83,3 +83,28 @@ def test_a_change_while_idle_replays_and_loses_nothing(before, after, gap):
             await ctx.tick()
 
     run(link, bench)
+
+
+@pytest.mark.parametrize(("before", "after"), [(2, 16), (3, 4), (16, 2), (7, 15), (9, 10)])
+def test_what_is_under_way_at_a_change_is_lost_and_nothing_else(before, after):
+    """Traffic goes on through the change: not one flit or credit comes at a wrong time."""
+    link = Link(CONFIG)
+    draw = random.Random(before)
+
+    async def bench(ctx):
+        ctx.set(link.latency, before)
+        for _ in range(30):
+            drive(ctx, link, draw)
+            await ctx.tick()
+        ctx.set(link.latency, after)
+        sent = []
+        for cycle in range(40):
+            sent.append(drive(ctx, link, draw))
+            valid, flit, credit = receive(ctx, link)
+            if cycle >= after:
+                assert (valid, flit, credit) == sent[cycle - after]
+            elif cycle > 0:  # in the cycle of the change, what was due in it
+                assert (valid, credit) == (0, 0)
+            await ctx.tick()
+
+    run(link, bench)

@@ -175,16 +175,18 @@ def test_bursts_of_256_beats_back_to_back_under_stalls(shape):
     assert [burst.beats for burst in memory.write_bursts] == [256] * 5
 
 
+@pytest.mark.parametrize("shape", ["always", "bursts"])
 @pytest.mark.parametrize("flit_bytes", [8, 16])
-def test_a_packet_without_payload_is_no_beat_and_one_answer(flit_bytes):
+def test_a_packet_without_payload_is_no_beat_and_one_answer(flit_bytes, shape):
     """Length 0 must not become 256 beats; its answer keeps its place among the others."""
     config = configuration(flit_bytes)
     draw = random.Random(1)
     lengths = [0, 8, 0, 0, 16, 24, 0, 8, 8, 0]
     packets = [write(config, draw, 64 * n + 3 * (n % 2), size) for n, size in enumerate(lengths)]
-    memory = memory_of(config, write_latency=4)
-    serve(config, packets, memory)
-    assert len(memory.write_bursts) == sum(size > 0 for size in lengths)
+    # In bursts the responses of several packets come in consecutive cycles.
+    memory = memory_of(config, write_latency=4, willing={"b": pattern(shape, 1)})
+    serve(config, packets * 4, memory)
+    assert len(memory.write_bursts) == 4 * sum(size > 0 for size in lengths)
 
 
 @pytest.mark.parametrize(
