@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
@@ -157,6 +158,7 @@ def _run(arguments: list[str]):
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; its exit code."""
+    os.environ.setdefault("AMARANTH_USE_YOSYS", "builtin")  # another Yosys writes other bytes
     try:
         _run(sys.argv[1:] if arguments is None else arguments)
     except OverDevice as error:

@@ -16,9 +16,11 @@ from amaranth.lib import stream, wiring
 
 from ..accelerator.accelerator import Accelerator, AcceleratorPort, OperationEnd, Posting
 from ..accelerator.barrier import Barrier
+from ..accelerator.counters import Counters
 from ..accelerator.instruction_queue import InstructionQueue
 from ..accelerator.read_out import PacketStart, ReadOut
 from ..accelerator.wave_controller import Reservation, WaveIssue
+from ..config import SwitchConfig
 from ..interfaces import (
     Axi4LiteSignature,
     Axi4Signature,
@@ -26,10 +28,12 @@ from ..interfaces import (
     PacketSource,
     StorageSignature,
 )
-from ..registers import RegisterBus
+from ..registers import RegisterBus, switch_registers
 from ..transport.transmitter import Transmitter
 
 __all__ = ["meaning"]
+
+MAX_RANKS = 16
 
 _AXI_CHANNELS = {
     "aw": "write address",
@@ -137,6 +141,11 @@ _MEMBERS: dict[type, dict[str, str]] = {
         "response": "by port, a write response of data is taken",
     },
     Barrier: {"arrived": "ranks that have arrived for the current epoch"},
+    # Its results are registers of the same names; those of the largest switch are all of them.
+    Counters: {
+        register.name: register.meaning
+        for register in switch_registers(SwitchConfig(ranks=MAX_RANKS))
+    },
     ReadOut: {
         "close_last": "the wave that closes is its operation's last",
         "operation": "operation slot of the oldest wave",
