@@ -1,0 +1,225 @@
+"""`WaveController`: waves of an operation, entries before requests, order, and early ends."""
+
+import random
+
+import pytest
+
+from hdl.accelerator.wave_controller import WaveController
+from tests.lib.simulate import pattern, run
+
+from .ports import small
+
+FAR = 1 << 40
+
+
+class Bench:
+    """Plays queue, barrier, issuers, read-out order and read-out around a controller."""
+
+    def __init__(self, config, *, ready="always", order="always", release="always", seed=0):
+        self.config = config
+        self.dut = WaveController(config)
+        self.willing = [
+            pattern(shape, f"{seed} {name}")
+            for name, shape in (("issue", ready), ("order", order), ("release", release))
+        ]
+        self.issued = []  # (cycle, entry, generation, addresses, size)
+        self.waves = []  # (cycle, wave)
+        self.reserved = []
+        self.taken = []  # cycles of starts
+        self.cycle = -1
+        self.outstanding = 0
+        self.hold_releases = False
+
+    async def offer(self, ctx, slot, length, sources, format=0, complete_after=0):
+        """Launch an operation; its barrier is complete after so many cycles."""
+        dut = self.dut
+        ctx.set(dut.launch.payload, {"slot": slot, "format": format, "length": length})
+        ctx.set(dut.launch.valid, 1)
+        for rank, source in enumerate(sources):
+            ctx.set(dut.sources[rank], source)
+        ctx.set(dut.complete, 0)
+        for _ in range(complete_after):
+            await self.tick(ctx)
+        ctx.set(dut.complete, 1)
+        taken = len(self.taken)
+        while len(self.taken) == taken:
+            await self.tick(ctx)
+        ctx.set(dut.launch.valid, 0)
+        ctx.set(dut.complete, 0)
+
+    async def finish(self, ctx, waves):
+        while len(self.waves) < waves or self.outstanding:
+            await self.tick(ctx)
+
+    async def tick(self, ctx):
+        dut = self.dut
+        issue, order, release = (next(each) for each in self.willing)
+        release = release and self.outstanding > 0 and not self.hold_releases
+        ctx.set(dut.issue_ready, issue)
+        ctx.set(dut.waves.ready, order)
+        ctx.set(dut.release, release)
+        _, _, *values = await ctx.tick().sample(
+            dut.take, dut.launch.ready, dut.issue.valid, dut.issue.entry, dut.issue.generation,
+            dut.issue.size, dut.waves.valid, dut.waves.payload, dut.reserve.valid,
+            dut.reserve.entry, dut.reserve.generation, dut.reserve.absent, dut.reading,
+            *dut.issue.address,
+        )  # fmt: skip
+        (take, launch_ready, issued, entry, generation, size, valid, wave, reserved,
+         reserved_entry, reserved_generation, absent, reading, *addresses) = values  # fmt: skip
+        self.cycle += 1
+        assert reading == self.outstanding, "entries taken"
+        if take:
+            assert launch_ready
+            self.taken.append(self.cycle)
+        assert issued == reserved, "an entry is taken with the wave"
+        if issued:
+            assert issue, "the issuers cannot take it"
+            assert valid, "a wave that read-out does not hear of"
+            assert order
+            assert (entry, generation) == (reserved_entry, reserved_generation)
+            self.issued.append((self.cycle, entry, generation, tuple(addresses), size))
+            self.reserved.append(absent)
+            self.outstanding += 1
+            assert self.outstanding <= self.config.waves
+        if valid and order:
+            self.waves.append((self.cycle, wave))
+            assert bool(wave.size) == bool(issued)
+        self.outstanding -= release
+
+
+SHAPES = ("always", "half", "bursts")
+
+
+@pytest.mark.parametrize("length", [2, 8, 62, 64, 66, 128, 190, 192])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_an_operation_is_cut_into_waves(length, shape):
+    config = small(waves=2)
+    bench = Bench(config, ready=shape, order=shape, release=shape, seed=length)
+    sources = [0x100, FAR]
+
+    async def body(ctx):
+        await bench.offer(ctx, 3, length, sources)
+        count = -(-length // config.wave_bytes)
+        await bench.finish(ctx, count)
+        for _ in range(10):
+            await bench.tick(ctx)
+        assert len(bench.waves) == len(bench.issued) == count
+        for number, ((_, wave), (_, entry, generation, addresses, size)) in enumerate(
+            zip(bench.waves, bench.issued, strict=True)
+        ):
+            start = number * config.wave_bytes
+            assert addresses == tuple(source + start for source in sources)
+            assert size == wave.size == min(config.wave_bytes, length - start)
+            assert (wave.first, wave.last) == (number == 0, number == count - 1)
+            assert wave.slot == 3
+            assert wave.entry == entry == number % config.waves
+            assert generation == number // config.waves
+            packets = -(-size // config.payload_bytes)
+            assert bench.reserved[number] == 0b1111 & ~((1 << packets) - 1)
+
+    run(bench.dut, body)
+
+
+def test_length_zero_is_one_wave_that_takes_no_entry():
+    bench = Bench(small())
+
+    async def body(ctx):
+        await bench.offer(ctx, 5, 0, [0, 0])
+        await bench.finish(ctx, 1)
+        ((_, wave),) = bench.waves
+        assert (wave.slot, wave.size, wave.first, wave.last) == (5, 0, 1, 1)
+        assert not bench.issued
+
+    run(bench.dut, body)
+
+
+def test_no_wave_before_its_barrier_and_no_wave_without_an_entry():
+    config = small(waves=4)
+    bench = Bench(config)
+    bench.hold_releases = True
+
+    async def body(ctx):
+        await bench.offer(ctx, 0, 10 * config.wave_bytes, [0, 0], complete_after=20)
+        assert bench.taken == [20]
+        assert not bench.issued
+        for _ in range(30):
+            await bench.tick(ctx)
+        assert len(bench.issued) == config.waves
+        assert ctx.get(bench.dut.waits_entry)
+        bench.hold_releases = False
+        await bench.finish(ctx, 10)
+
+    run(bench.dut, body)
+
+
+def test_a_wave_a_cycle_and_one_cycle_between_operations():
+    config = small(waves=8)
+    bench = Bench(config)
+
+    async def body(ctx):
+        await bench.offer(ctx, 0, 3 * config.wave_bytes, [0, 0])
+        await bench.offer(ctx, 1, 3 * config.wave_bytes, [0, 0])
+        await bench.finish(ctx, 6)
+        cycles = [cycle for cycle, *_ in bench.issued]
+        assert [cycle - cycles[0] for cycle in cycles] == [0, 1, 2, 4, 5, 6]
+        assert cycles[0] == bench.taken[0] + 1
+
+    run(bench.dut, body)
+
+
+@pytest.mark.parametrize("after", [1, 2, 5])
+def test_a_failed_operation_ends_with_an_empty_wave(after):
+    config = small(waves=8)
+    bench = Bench(config)
+
+    async def body(ctx):
+        await bench.offer(ctx, 2, 20 * config.wave_bytes, [0, 0])
+        while len(bench.waves) < after:
+            await bench.tick(ctx)
+        ctx.set(bench.dut.failed, 1 << 2)
+        await bench.tick(ctx)
+        assert len(bench.waves) == after + 1
+        wave = bench.waves[-1][1]
+        assert (wave.size, wave.first, wave.last, wave.slot) == (0, 0, 1, 2)
+        # Another operation's failure is not this one's.
+        await bench.offer(ctx, 1, 2 * config.wave_bytes, [0x40, 0x80])
+        await bench.finish(ctx, after + 3)
+        assert [wave.size for _, wave in bench.waves[-2:]] == [config.wave_bytes] * 2
+
+    run(bench.dut, body)
+
+
+@pytest.mark.parametrize("length", [(1 << 31) + 2, (1 << 32) - 2, (1 << 40) - 2])
+def test_lengths_of_40_bits(length):
+    """Every wave is whole, however long the operation."""
+    config = small(waves=8, memory_bytes=1 << 44)
+    bench = Bench(config)
+
+    async def body(ctx):
+        await bench.offer(ctx, 0, length, [FAR, 0])
+        while len(bench.waves) < 40:
+            await bench.tick(ctx)
+        assert {size for *_, size in bench.issued} == {config.wave_bytes}
+        assert not any(wave.last for _, wave in bench.waves)
+        assert bench.issued[39][3] == (FAR + 39 * config.wave_bytes, 39 * config.wave_bytes)
+
+    run(bench.dut, body)
+
+
+@pytest.mark.parametrize("waves", [1, 2, 4])
+def test_generations_count_uses_of_an_entry(waves):
+    config = small(waves=waves)
+    bench = Bench(config)
+    draw = random.Random(waves)
+
+    async def body(ctx):
+        total = 0
+        for slot in range(8):
+            count = draw.randint(1, 6 * waves)
+            await bench.offer(ctx, slot % 8, count * config.wave_bytes, [0, 0])
+            total += count
+            await bench.finish(ctx, total)
+        seen = [(entry, generation) for _, entry, generation, *_ in bench.issued]
+        assert seen == [(n % waves, n // waves % 16) for n in range(total)]
+
+    run(bench.dut, body)

@@ -1,0 +1,178 @@
+"""`WriteTracker`: acknowledgements out of order over several slots, strays, errors, retirement."""
+
+import random
+from collections import deque
+
+import pytest
+
+from hdl.accelerator.write_tracker import WriteTracker
+from hdl.interfaces import Response
+from tests.lib.simulate import run
+
+from .ports import small
+
+RANKS = 2
+
+
+class Model:
+    """Plays read-out and the ranks, and knows what must retire when."""
+
+    def __init__(self, config, draw):
+        self.config, self.draw = config, draw
+        self.dut = WriteTracker(config)
+        self.open = deque()  # waves in their write phase, oldest first
+        self.slot = 0  # of the next wave
+        self.owed = [[] for _ in range(RANKS)]  # slots of unanswered packets, by port
+        self.retired = []
+        self.opened = 0
+
+    async def step(self, ctx, *, opens=None, packet=False, close=None, answers=None, extra=None):
+        """One cycle.
+
+        `opens`: the operation; `close`: (last, written); `answers`: (slot, response) by port;
+        `extra`: ports whose answer is a stray.
+        """
+        dut, answers = self.dut, answers or {}
+        ctx.set(dut.open, opens is not None)
+        ctx.set(dut.operation, opens or 0)
+        ctx.set(dut.packet, packet)
+        ctx.set(dut.close, close is not None)
+        ctx.set(dut.close_last, close[0] if close else 0)
+        ctx.set(dut.written, close[1] if close else 0)
+        ctx.set(dut.acknowledge, sum(1 << port for port in answers))
+        for port, (slot, response) in answers.items():
+            ctx.set(dut.acknowledged_slot[port], slot)
+            ctx.set(dut.response[port], response)
+        await ctx.delay(0)
+        strays = sum(1 << port for port in extra or ())
+        assert ctx.get(dut.stray) == strays
+        bad = sum(
+            1 << port for port, (_, response) in answers.items()
+            if response.value > 1 and port not in (extra or ())
+        )  # fmt: skip
+        assert ctx.get(dut.write_error) == bad
+        for port, (slot, _) in answers.items():
+            if bad >> port & 1:
+                wave = next(wave for wave in self.open if wave["slot"] == slot)
+                assert ctx.get(dut.error_operation[port]) == wave["operation"]
+        # The oldest wave that is closed and wholly acknowledged before this cycle retires in it.
+        oldest = self.open[0] if self.open else None
+        due = bool(oldest) and oldest["closed"] and not any(oldest["owed"])
+        assert ctx.get(dut.retire) == due, (self.open, self.retired)
+        if due:
+            assert ctx.get(dut.retire_operation) == oldest["operation"]
+            assert ctx.get(dut.retire_last) == oldest["last"]
+            assert ctx.get(dut.retire_written) == oldest["written"]
+        await ctx.tick()
+        self._follow(opens, packet, close, answers, extra or (), due)
+        assert ctx.get(dut.writing) == len(self.open)
+        assert ctx.get(dut.slot_free) == (len(self.open) < self.config.write_waves)
+        assert ctx.get(dut.write_slot) == self.slot
+
+    def _follow(self, opens, packet, close, answers, extra, due):
+        for port, (slot, _) in answers.items():
+            if port not in extra:
+                self.owed[port].remove(slot)
+                next(w for w in self.open if w["slot"] == slot)["owed"][port] -= 1
+        if due:
+            self.retired.append(self.open.popleft()["number"])
+        if opens is not None:
+            self.open.append(
+                dict(number=self.opened, slot=self.slot, operation=opens, owed=[0] * RANKS,
+                     closed=False, last=0, written=0)
+            )  # fmt: skip
+            self.opened += 1
+        if packet:
+            for port in range(RANKS):
+                self.owed[port].append(self.slot)
+                self.open[-1]["owed"][port] += 1
+        if close:
+            self.open[-1].update(closed=True, last=close[0], written=close[1])
+            self.slot = (self.slot + 1) % self.config.write_waves
+
+
+@pytest.mark.parametrize("write_waves", [1, 2, 4, 16])
+@pytest.mark.parametrize("seed", range(3))
+def test_random_traffic_against_a_model(write_waves, seed):
+    """Answers of all slots in any order, a wave dropped now and then, strays, errors."""
+    print("seed", seed)
+    draw = random.Random(f"{write_waves} {seed}")
+    model = Model(small(write_waves=write_waves), draw)
+    config = model.config
+
+    async def body(ctx):
+        packets = 0  # left of the wave that is open
+        begun = False
+        while len(model.retired) < 60:
+            act = {}
+            if not begun and ctx.get(model.dut.slot_free) and draw.random() < 0.7:
+                act["opens"] = draw.randrange(8)
+                if draw.random() < 0.2:  # dropped
+                    act["close"] = (draw.randint(0, 1), 0)
+                else:
+                    packets = draw.randint(1, config.packets_per_wave)
+                    begun = act["packet"] = True
+                    packets -= 1
+            elif begun and packets and draw.random() < 0.6:
+                act["packet"] = True
+                packets -= 1
+            if begun and not packets and act.get("packet"):
+                act["close"] = (draw.randint(0, 1), 1)
+                begun = False
+            answers, extra = {}, []
+            for port in range(RANKS):
+                owed = model.owed[port]
+                if owed and draw.random() < 0.6:
+                    answers[port] = (draw.choice(owed), draw.choice(list(Response)))
+                elif draw.random() < 0.1:
+                    free = [s for s in range(write_waves) if s not in owed]
+                    if free:
+                        answers[port] = (draw.choice(free), Response.DECERR)
+                        extra.append(port)
+            await model.step(ctx, answers=answers, extra=extra, **act)
+
+    run(model.dut, body)
+    assert model.retired == list(range(len(model.retired)))
+
+
+def test_a_wave_is_not_over_while_it_may_still_send():
+    """All packets so far are acknowledged, but the wave is not closed."""
+    model = Model(small(write_waves=2), random.Random(0))
+
+    async def body(ctx):
+        both = dict.fromkeys(range(RANKS), (0, Response.OKAY))
+        await model.step(ctx, opens=3, packet=True)
+        await model.step(ctx, answers=both)
+        for _ in range(5):
+            await model.step(ctx)
+        await model.step(ctx, packet=True, close=(1, 1))
+        for _ in range(5):
+            await model.step(ctx)
+        assert not model.retired
+        # The last answer of each port in another cycle: retired after the last of them.
+        await model.step(ctx, answers={0: (0, Response.OKAY)})
+        await model.step(ctx)
+        assert not model.retired
+        await model.step(ctx, answers={1: (0, Response.OKAY)})
+        await model.step(ctx)
+        assert model.retired == [0]
+
+    run(model.dut, body)
+
+
+def test_waves_retire_in_order_whatever_the_order_of_acknowledgement():
+    model = Model(small(write_waves=4), random.Random(0))
+
+    async def body(ctx):
+        for wave in range(4):
+            await model.step(ctx, opens=wave, packet=True, close=(0, 1))
+        for slot in (3, 1, 2):
+            await model.step(ctx, answers=dict.fromkeys(range(RANKS), (slot, Response.OKAY)))
+        await model.step(ctx)
+        assert not model.retired
+        await model.step(ctx, answers=dict.fromkeys(range(RANKS), (0, Response.OKAY)))
+        for count in range(1, 5):  # one a cycle
+            await model.step(ctx)
+            assert len(model.retired) == count
+
+    run(model.dut, body)
