@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from amaranth.lib import wiring
 
-from .base import DEFAULT_CLOCK_HZ, Engine, EngineError, Harness, Recording
+from .base import DEFAULT_CLOCK_HZ, Engine, EngineError, Harness, Recording, collector_paused
 from .build import find_compiler, require_compiler
 from .cxxrtl import CxxrtlEngine
 from .pysim import PysimEngine
@@ -71,7 +71,8 @@ def create(
     if name == "cxxrtl":
         require_compiler()
     phases("generate")
-    harness = Harness(top_factory())
+    with collector_paused():
+        harness = Harness(top_factory())
     if name == "pysim":
         return PysimEngine(harness, clock_hz=clock_hz)
     return CxxrtlEngine(harness, clock_hz=clock_hz, waves=vcd, phases=phases, cache_dir=cache_dir)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -12,7 +13,15 @@ from pathlib import Path
 from amaranth import ClockDomain, Const, Elaboratable, Module, Shape, Signal, Value
 from amaranth.lib import wiring
 
-__all__ = ["Engine", "EngineError", "Harness", "MemoryPorts", "Port", "Recording"]
+__all__ = [
+    "Engine",
+    "EngineError",
+    "Harness",
+    "MemoryPorts",
+    "Port",
+    "Recording",
+    "collector_paused",
+]
 
 #: Clock where the caller gives none: the `demo` preset's. It only scales the time in waveforms.
 DEFAULT_CLOCK_HZ = 250_000_000
@@ -32,6 +41,22 @@ _STORAGE_NAME = re.compile(r"storage__(\d+)__(\w+)\Z")
 
 class EngineError(Exception):
     """An engine cannot be built or used as asked. The message is one line."""
+
+
+@contextmanager
+def collector_paused():
+    """Python's garbage collector off, for elaboration: all that it makes is kept to the end of it.
+
+    The collector would look through those millions of objects again and again, which doubles the
+    time.
+    """
+    running = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if running:
+            gc.enable()
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from amaranth.hdl import Fragment
 from amaranth.hdl._ir import PortDirection
 
 from .advance import add_advance
-from .base import STORAGE_PORTS, EngineError, Harness
+from .base import STORAGE_PORTS, EngineError, Harness, collector_paused
 from .split import split
 
 __all__ = ["build_library", "cache_folder", "find_compiler", "require_compiler"]
@@ -205,7 +205,9 @@ def build_library(
     yosys_version = ".".join(map(str, _BuiltinYosys.version()))
     include = Path(str(_BuiltinYosys.data_dir())) / "include" / "backends" / "cxxrtl" / "runtime"
 
-    text, script = _rtlil(harness), _script(waves)
+    with collector_paused():
+        text = _rtlil(harness)
+    script = _script(waves)
     cxx = _keep(
         cache / f"{_digest(text, script, yosys_version)}.cxx",
         lambda path: path.write_text(_cxx(text, script)),

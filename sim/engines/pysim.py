@@ -9,7 +9,15 @@ from amaranth.hdl._mem import MemoryInstance
 from amaranth.sim import Simulator
 from amaranth.sim.pysim import _VCDWriter
 
-from .base import DEFAULT_CLOCK_HZ, Engine, EngineError, Harness, MemoryPorts, Recording
+from .base import (
+    DEFAULT_CLOCK_HZ,
+    Engine,
+    EngineError,
+    Harness,
+    MemoryPorts,
+    Recording,
+    collector_paused,
+)
 from .sparse import SparseMemory
 
 __all__ = ["PysimEngine"]
@@ -60,7 +68,8 @@ class PysimEngine(Engine):
         self._vcd_file = None
         self._vcd_window: tuple[int, int | None] = (0, None)
 
-        self._simulator = Simulator(harness)
+        with collector_paused():
+            self._simulator = Simulator(harness)
         self._simulator.add_testbench(self._wait)
         # Two advances that stay at time 0: to the wait for no time, and past it (see `_wait`).
         self._simulator.advance()

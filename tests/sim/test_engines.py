@@ -1,5 +1,6 @@
 """Both engines on one small system: equal on every port, in every cycle, and in every byte."""
 
+import gc
 import random
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from amaranth.lib.wiring import In, Out
 from hdl.config import SwitchConfig
 from sim.engines import ENGINES, EngineError, create, default_engine
 from sim.engines.advance import add_advance
-from sim.engines.base import Harness
+from sim.engines.base import Harness, collector_paused
 from sim.engines.build import _cxx, _rtlil, _script, find_compiler, is_single_pass
 from sim.engines.order import order
 from sim.engines.split import split
@@ -460,3 +461,18 @@ def test_advance_leaves_an_unknown_form_alone():
 
 def test_split_leaves_an_unknown_form_alone():
     assert split("int main() {\n\treturn 0;\n}\n") == "int main() {\n\treturn 0;\n}\n"
+
+
+def test_collector_is_paused_and_comes_back():
+    assert gc.isenabled()
+    with pytest.raises(ValueError, match="inside"), collector_paused():
+        assert not gc.isenabled()
+        raise ValueError("inside")
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        with collector_paused():
+            pass
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
