@@ -142,7 +142,7 @@ class EmulatedMemory(wiring.Component):
         return data.StructLayout(
             {
                 "id": self.axi.arid.shape(),
-                "flit": unsigned(self._config.address_bits - self._config.flit_address_bits),
+                "flit": self.storage.read_address.shape(),
                 "length": unsigned(8),
                 "outside": unsigned(1),
                 "due": unsigned(DUE_BITS),
@@ -150,9 +150,10 @@ class EmulatedMemory(wiring.Component):
         )
 
     def _outside(self, address, length):
-        """Whether a burst leaves the memory. The AXI4 page rule keeps it from straddling far."""
+        """Whether a burst leaves the memory."""
         flit = address[self._config.flit_address_bits :]
-        return flit + length >= self._config.memory_flits
+        inside = len(self.storage.read_address)
+        return flit[inside:].any() | (flit[:inside] + length >= self._config.memory_flits)
 
     @staticmethod
     def _reached(now, due):

@@ -225,47 +225,55 @@ class RegisterBank(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         bus = self.bus
+        words = [(register, part) for register in self._registers for part in range(register.words)]
         here = Signal()
-        kept = Signal(32)  # high word of the wide register whose low word was read last
-        m.d.comb += here.eq(bus.page == self._page)
-        m.d.sync += bus.read_data.eq(0)
-        word = 0
-        with m.If(here):
-            with m.Switch(bus.word):
-                for register in self._registers:
-                    for part in range(register.words):
-                        with m.Case(word):
-                            m.d.comb += bus.known.eq(1)
-                            self._access(m, register, part, kept)
-                        word += 1
+        # Only the bits that tell the words apart, so that the selection is a tree of few levels.
+        index = bus.word[: max(1, (len(words) - 1).bit_length())]
+        m.d.comb += [here.eq(bus.page == self._page), bus.known.eq(here & (bus.word < len(words)))]
+
+        value = Signal(32)
+        contents = [self._read(m, register, part) for register, part in words]
+        with m.Switch(index):
+            for number, content in enumerate(contents):
+                with m.Case(number):
+                    m.d.comb += value.eq(content)
+        m.d.sync += bus.read_data.eq(Mux(bus.known & bus.read, value, 0))
+        for number, (register, part) in enumerate(words):
+            selected = Signal(name=f"{register.name}_{part}_selected")
+            m.d.comb += selected.eq(here & (bus.word == number))
+            self._write(m, register, part, selected)
         return m
 
-    def _access(self, m, register, part, kept):
-        bus = self.bus
-        low, high = 32 * part, min(32 * part + 32, register.width)
-        if register.constant:
-            with m.If(bus.read):
-                m.d.sync += bus.read_data.eq(register.reset)
-            return
-        value = getattr(self, register.name)
-        if register.access == "ro" and part == 1:
-            with m.If(bus.read):
-                m.d.sync += bus.read_data.eq(kept)
-            return
-        if register.access != "wo":
-            with m.If(bus.read):
-                m.d.sync += bus.read_data.eq(value[low:high])
-                if register.access == "ro" and register.words == 2:
-                    m.d.sync += kept.eq(value[32:])
-        if register.access == "rw":
-            with m.If(bus.write):
-                m.d.sync += value[low:high].eq(bus.write_data)
-                m.d.comb += getattr(self, f"{register.name}_written").eq(1)
+    def _read(self, m, register, part):
+        """What a word reads."""
         if register.access == "wo":
-            m.d.comb += [
-                value.eq(bus.write_data),
-                getattr(self, f"{register.name}_written").eq(bus.write),
-            ]
+            return 0
+        if register.constant:
+            return register.reset >> (32 * part) & 0xFFFFFFFF
+        if register.access == "ro" and part == 1:
+            return self._kept(m, register)
+        return getattr(self, register.name)[32 * part : 32 * part + 32]
+
+    def _kept(self, m, register):
+        """The high word as it was when the low word was read."""
+        kept = Signal(register.width - 32, name=f"{register.name}_kept")
+        words = addresses(self._registers, 0)
+        with m.If(self.bus.read & (self.bus.word == words[register.name] // WORD_BYTES)):
+            m.d.sync += kept.eq(getattr(self, register.name)[32:])
+        return kept
+
+    def _write(self, m, register, part, selected):
+        if register.access == "ro":
+            return
+        bus, value = self.bus, getattr(self, register.name)
+        written = getattr(self, f"{register.name}_written")
+        strobe = selected & bus.write
+        if register.access == "wo":
+            m.d.comb += [value.eq(bus.write_data), written.eq(strobe)]
+            return
+        with m.If(strobe):
+            m.d.sync += value[32 * part : 32 * part + 32].eq(bus.write_data)
+            m.d.comb += written.eq(1)
 
 
 class Axi4LiteBridge(wiring.Component):
