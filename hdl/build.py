@@ -116,15 +116,16 @@ def _build_component(name: str, config: SwitchConfig, folder: Path):
 
 
 def _print_board(board, result: BoardResult):
-    if result.resources is not None:
+    findings = result.findings
+    if findings is not None:
         have = board.available.as_json()
         shares = [
             f"{name} {number:,} of {have[name]:,} ({100 * number / have[name]:.1f} %)"
-            for name, number in result.resources.as_json().items()
+            for name, number in findings.resources.as_json().items()
         ]
-        print(f"{board.name} ({board.device}): {', '.join(shares)}")
-    if result.fmax_mhz is not None:
-        print(f"fmax: {result.fmax_mhz:.2f} MHz")
+        print(f"{board.name} ({board.device}), {findings.source}: {', '.join(shares)}")
+        if findings.fmax_mhz is not None:
+            print(f"fmax: {findings.fmax_mhz:.2f} MHz")
     print(f"folder: {result.folder}")
     print(f"next: {result.next_command}")
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fpga.boards import BOARDS
+from fpga.boards import BOARDS, Board
 from hdl import build
 from hdl.building import board_build, place_and_route
 from hdl.building.components import COMPONENTS
@@ -190,12 +190,15 @@ def files_of(folder: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["--top", "system", *SMALL],
+        ["--top", "endpoint", *SMALL],
         ["--board", "arty", "--verilog-only", *SMALL, "--set", "memory_bytes=1024"],
-        ["--board", "ulx3s-85f", "--verilog-only", *SMALL, "--set", "memory_bytes=1024",
-         "--set", "clock_hz=80_000_000"],
+        pytest.param(
+            ["--board", "ulx3s-85f", "--verilog-only", *SMALL, "--set", "memory_bytes=1024",
+             "--set", "clock_hz=80_000_000"],
+            marks=pytest.mark.long,
+        ),
     ],
-    ids=["system", "arty", "ulx3s-85f"],
+    ids=["endpoint", "arty", "ulx3s-85f"],
 )  # fmt: skip
 def test_same_bytes_in_two_folders_and_under_two_hash_seeds(tmp_path, arguments):
     """Also the project itself stands in two folders, whose paths must not be in the output."""
@@ -244,7 +247,7 @@ def test_ecp5_counts_carries_and_lut_memories():
 
 
 def test_a_cell_of_unknown_size_is_no_zero():
-    with pytest.raises(board_build.BuildError, match="^resources: cell RAM1024X1 has no known"):
+    with pytest.raises(build.BuildError, match="^resources: cell RAM1024X1 has no known"):
         count_7_series(stat(LUT6=1, RAM1024X1=1))
 
 
@@ -261,11 +264,32 @@ def test_what_does_not_fit_is_told_in_one_line():
 BOARD_SMALL = [*SMALL, "--set", "memory_bytes=1024"]
 
 
+@pytest.fixture(scope="module")
+def plans():
+    """Plans by board and configuration: each takes seconds, and only what follows is tested."""
+    return {}
+
+
 @pytest.fixture
-def estimated(monkeypatch):
+def planned_once(monkeypatch, plans):
+    make = Board.plan
+
+    def plan(board, config):
+        key = board.name, config.digest
+        if key not in plans:
+            plans[key] = make(board, config)
+        return plans[key]
+
+    monkeypatch.setattr(Board, "plan", plan)
+
+
+@pytest.fixture
+def estimated(monkeypatch, planned_once):
     """Synthesis that finds what the test puts in, and asks no tool."""
     found = {}
     monkeypatch.setattr(board_build, "estimate", lambda *given, **more: found["resources"])
+    # A small component for Verilog that nobody will look at.
+    monkeypatch.setattr(Board, "core", lambda board, config: COMPONENTS["barrier"].create(config))
     return found
 
 
@@ -334,7 +358,7 @@ def timing(clock: float) -> str:
 
 
 @pytest.fixture
-def ecp5_tools(monkeypatch, tmp_path):
+def ecp5_tools(monkeypatch, tmp_path, planned_once):
     monkeypatch.setenv("TIDEGATE_CACHE", str(tmp_path / "cache"))
     tools = {
         "yosys": FakeTool("yosys"),
@@ -387,7 +411,7 @@ def test_a_missing_tool_is_no_error(capsys, tmp_path, ecp5_tools, estimated):
 def test_a_tool_that_fails_is_quoted_in_one_line(tmp_path):
     tool = Tool("python3", "python")
     program = "print('hm'); print('ERROR: no such thing'); print('bye'); raise SystemExit(3)"
-    with pytest.raises(board_build.BuildError) as error:
+    with pytest.raises(build.BuildError) as error:
         tool.run(["-c", program], tmp_path)
     assert str(error.value) == "python3: failed with 3: ERROR: no such thing"
 

@@ -11,7 +11,7 @@ from amaranth import __version__ as amaranth_version
 from amaranth.back import verilog
 
 from ..config import SwitchConfig
-from .errors import BuildError, OverDevice
+from .errors import OverDevice
 from .place_and_route import PRODUCTS, TOOLS, place_and_route
 from .progress import Progress
 from .resources import Resources, check_fit
@@ -19,54 +19,98 @@ from .synthesis import estimate
 from .tools import YOSYS
 from .verilog import to_verilog
 
-__all__ = ["BoardResult", "BuildError", "build_board"]
+__all__ = ["BoardResult", "build_board"]
 
-ESTIMATE = "synthesis estimate"
-PLACED = "placed and routed"
 BITSTREAM = "top.bit"
+#: Module name of the design without clock, pins and LEDs.
 CORE = "self_test"
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What the tools found out, as the report has it."""
+
+    resources: Resources
+    source: str
+    fmax_mhz: float | None
+    bitstream: str | None
+    tools: dict[str, str]
 
 
 @dataclass(frozen=True)
 class BoardResult:
     """What a board's build came to.
 
-    `resources` and `fmax_mhz` are None where they were not asked for or not found out;
-    `next_command` is what to do now.
+    `findings` is None where no tool was to run; `next_command` is what to do now.
     """
 
     folder: Path
-    resources: Resources | None
-    fmax_mhz: float | None
+    findings: Findings | None
     next_command: str
 
 
-def _report(board, config: SwitchConfig, resources, *, source, fmax, bitstream, tools) -> str:
+def _report(board, config: SwitchConfig, findings: Findings) -> str:
+    """The text of ``report.json``."""
     fields = {
         "board": board.name,
         "device": board.device,
         "digest": config.digest,
-        **resources.as_json(),
+        **findings.resources.as_json(),
         "available": board.available.as_json(),
-        "source": source,
-        "fmax_mhz": fmax,
-        "bitstream": bitstream,
-        "tools": {"amaranth": amaranth_version, **tools},
+        "source": findings.source,
+        "fmax_mhz": findings.fmax_mhz,
+        "bitstream": findings.bitstream,
+        "tools": {"amaranth": amaranth_version, **findings.tools},
     }
     return json.dumps(fields, indent=2) + "\n"
 
 
-def _check_clock(fmax: float | None, config: SwitchConfig):
-    wanted = config.clock_hz / 1e6
-    if fmax is not None and fmax < wanted:
-        raise OverDevice(f"fmax_mhz: must be at least the clock of {wanted:g}, not {fmax:g}")
-
-
-def _write_plan(board, plan, folder: Path):
+def _write_plan(board, config: SwitchConfig, folder: Path, progress: Progress):
+    """Verilog, constraints and script in `folder`; the plan."""
+    progress.phase("Verilog, constraints, script")
+    plan = board.plan(config)
+    folder.mkdir(parents=True, exist_ok=True)
     plan.extract(folder)
-    if "top.v" not in plan.files:  # the tool reads RTLIL: Verilog, too, for whoever reads it
-        with_verilog = verilog._convert_rtlil_text(plan.files["top.il"], strip_internal_attrs=True)
-        (folder / "top.v").write_text(with_verilog)
+    if "top.v" not in plan.files:
+        # The tools read RTLIL; Verilog of the same is for people. Amaranth converts its own RTLIL
+        # so, but offers it for components only.
+        text = verilog._convert_rtlil_text(plan.files["top.il"], strip_internal_attrs=True)
+        (folder / "top.v").write_text(text)
+    progress.over()
+    return plan
+
+
+def _place_and_route(plan, folder: Path, progress: Progress) -> Findings:
+    placed = place_and_route(plan, progress)
+    for product in PRODUCTS:
+        shutil.copyfile(placed.folder / product, folder / product)
+    return Findings(
+        resources=placed.resources,
+        source="placed and routed",
+        fmax_mhz=placed.fmax_mhz,
+        bitstream=BITSTREAM,
+        tools={name: tool.version for name, tool in TOOLS.items()},
+    )
+
+
+def _estimate(board, config: SwitchConfig, progress: Progress) -> Findings:
+    """Of the design without clock, pins and LEDs: pads of another vendor mean nothing to Yosys."""
+    text = to_verilog(board.core(config), CORE)
+    resources = estimate(text, CORE, board.family, phases=progress.phase)
+    progress.over()
+    return Findings(
+        resources=resources,
+        source="synthesis estimate",
+        fmax_mhz=None,
+        bitstream=None,
+        tools={"yosys": YOSYS.version},
+    )
+
+
+def _check_clock(findings: Findings, config: SwitchConfig):
+    wanted, reached = config.clock_hz / 1e6, findings.fmax_mhz
+    if reached is not None and reached < wanted:
+        raise OverDevice(f"fmax_mhz: must be at least the clock of {wanted:g}, not {reached:g}")
 
 
 def build_board(
@@ -86,39 +130,22 @@ def build_board(
         A tool failed.
     """
     board.check(config)
-    progress.phase("Verilog, constraints, script")
-    plan = board.plan(config)
-    folder.mkdir(parents=True, exist_ok=True)
-    _write_plan(board, plan, folder)
-    progress.over()
-    script = f"sh {board.script}"
-    if board.vendor_tool:
-        next_command = f"cd {folder} && {script}   # where {board.vendor_tool} is installed"
-    else:
-        next_command = board.next_command.format(folder=folder)
+    plan = _write_plan(board, config, folder, progress)
+    run_script = f"cd {folder} && sh {board.script}"
     if verilog_only:
-        return BoardResult(folder, None, None, f"cd {folder} && {script}")
+        return BoardResult(folder, None, run_script)
 
     missing = [tool for tool in TOOLS.values() if tool.path is None]
-    if board.vendor_tool is None and not missing:
-        placed = place_and_route(plan, progress)
-        for product in PRODUCTS:
-            shutil.copyfile(placed.folder / product, folder / product)
-        resources, fmax = placed.resources, placed.fmax_mhz
-        source, bitstream = PLACED, BITSTREAM
-        tools = {name: tool.version for name, tool in TOOLS.items()}
+    if board.vendor_tool:
+        findings = _estimate(board, config, progress)
+        next_command = f"{run_script}   # where {board.vendor_tool} is installed"
+    elif missing:
+        findings = _estimate(board, config, progress)
+        next_command = f"pip install {missing[0].package}, then the same command again"
     else:
-        text = to_verilog(board.core(config), CORE)
-        resources = estimate(text, CORE, board.family, phases=progress.phase)
-        progress.over()
-        fmax, source, bitstream = None, ESTIMATE, None
-        tools = {"yosys": YOSYS.version}
-        if board.vendor_tool is None:
-            next_command = f"pip install {missing[0].package}, then the same command again"
-    text = _report(
-        board, config, resources, source=source, fmax=fmax, bitstream=bitstream, tools=tools
-    )
-    (folder / "report.json").write_text(text)
-    check_fit(resources, board.available, board.device)
-    _check_clock(fmax, config)
-    return BoardResult(folder, resources, fmax, next_command)
+        findings = _place_and_route(plan, folder, progress)
+        next_command = board.next_command.format(folder=folder)
+    (folder / "report.json").write_text(_report(board, config, findings))
+    check_fit(findings.resources, board.available, board.device)
+    _check_clock(findings, config)
+    return BoardResult(folder, findings, next_command)
