@@ -38,6 +38,13 @@ class Bench:
     def run(self, manager, limit=3000):
         """Everything that `manager` wants; then every word of the array."""
         words = []
+        self.accesses = [0, 0]  # reads and writes that reach the array
+
+        async def count(ctx):
+            storage = self.memory.storage
+            enables = (storage.read_enable, storage.write_enable)
+            async for _, _, *values in ctx.tick().sample(*enables):
+                self.accesses = [a + b for a, b in zip(self.accesses, values, strict=True)]
 
         async def set_up(ctx):
             for name, value in self.settings.items():
@@ -55,7 +62,7 @@ class Bench:
             await manager.bench(self.memory.axi, after=5)(ctx)
             words.extend(ctx.get(self.storage.array.data[n]) for n in range(WORDS))
 
-        run(self.top, bench, limit=limit)
+        run(self.top, bench, background=[count], limit=limit)
         return words
 
 
@@ -204,7 +211,9 @@ def test_a_burst_outside_is_answered_with_decerr_and_touches_nothing(start):
     )
     if start == WORDS - 1:  # crosses the end, which is a page's
         m.checker.burst = lambda channel, bus: None
-    words = Bench().run(m)
+    bench = Bench()
+    words = bench.run(m)
+    assert bench.accesses == [2, 2]
     assert [code for _, code, _ in m.read_data] == [DECERR] * count + [OKAY] * 2
     assert [last for *_, last in m.read_data] == [0, 0, 1, 0, 1]
     assert m.answers == [DECERR, OKAY]
