@@ -262,3 +262,25 @@ def test_entries_and_requests_never_exceed_what_is_free():
         # Each (entry, generation) is asked for once a packet.
         asked = [(header["tag"], header["generation"]) for _, header in peer.requests]
         assert len(set(asked)) == len(asked)
+
+
+def test_a_rank_that_arrives_twice_does_not_release_the_others():
+    """Each arrival is answered; the second ones with an error, and they count for nothing."""
+    config = small()
+    dut = Accelerator(config)
+    peers = Peers(dut, config)
+    operations = Operations(config, peers, [64], 6)
+
+    async def bench(ctx):
+        await operations.post(ctx, dut)
+        for epoch in (1, 1, 1, 2, 2, 3, 0):
+            peers.arrive(0, epoch)
+        await ctx.tick().repeat(100)
+        statuses = [header["status"] for _, header in peers.peers[0].answers]
+        assert statuses == [0, 2, 2, 0, 2, 2, 2]
+        assert not peers.peers[0].requests
+        peers.arrive(1, 1)
+        await operations.finish(ctx)
+        operations.check()
+
+    run(dut, bench, background=[peers.bench])
