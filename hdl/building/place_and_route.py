@@ -18,6 +18,8 @@ __all__ = ["PRODUCTS", "TOOLS", "PlacedAndRouted", "place_and_route"]
 TOOLS: dict[str, Tool] = {"yosys": YOSYS, "nextpnr-ecp5": NEXTPNR_ECP5, "ecppack": ECPPACK}
 #: What is kept of a build: the bitstream in two forms, and nextpnr's figures.
 PRODUCTS = ("top.bit", "top.svf", "timing.json")
+#: Logs that stay in the cache with them; netlists do not, they are large.
+LOGS = ("top.rpt", "top.tim")
 #: nextpnr's names of what `Resources` counts. A LUT RAM's write port blocks two LUTs.
 _UNITS = {
     "TRELLIS_COMB": Resources(lut=1),
@@ -69,6 +71,9 @@ def place_and_route(plan, progress: Progress) -> PlacedAndRouted:
             # Told to be quiet it would say nothing until it ends, some minutes later.
             tool.run([text for text in arguments if text != "--quiet"], folder, heard)
         progress.over()
+        for path in folder.iterdir():
+            if path.name not in PRODUCTS + LOGS:
+                path.unlink()
 
     folder, _made = cached(digest([*inputs, *versions]), make)
     report = json.loads((folder / "timing.json").read_text())
