@@ -75,6 +75,7 @@ waves: env ## Draw the README's picture again: one wave in flight beside eight
 .PHONY: docs
 docs: env ## Write the generated parts of docs/ again
 	$(PY) -m scripts.make_docs
+	$(PY) -m scripts.doc_tables
 	$(PY) -m scripts.draw_architecture
 
 # -- checking ----------------------------------------------------------------------------------

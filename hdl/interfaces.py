@@ -67,7 +67,7 @@ def carries_payload(channel: int) -> bool:
     )
 
 
-#: Header fields from bit 0 up: 103 bits, sent in one flit, or in two where a flit is 8 bytes.
+#: Header fields from bit 0 up: 102 bits, sent in one flit, or in two where a flit is 8 bytes.
 HEADER_FIELDS = {
     "message_class": MessageClass,
     "inc": unsigned(1),  # from or to the in-switch accelerator
