@@ -108,9 +108,20 @@ def pages() -> str:
         known = path.stem in FIRST_PAGES
         return (0, FIRST_PAGES.index(path.stem), "") if known else (1, 0, path.stem)
 
-    paths = sorted((path for path in DOCS.glob("*.md") if path.name != "README.md"), key=rank)
+    return links(sorted((p for p in DOCS.glob("*.md") if p.name != "README.md"), key=rank))
+
+
+def components() -> str:
+    """A link to every component's page."""
+    return links(sorted((DOCS / "components").glob("*.md")))
+
+
+def links(paths: list[Path]) -> str:
+    """A list of links to pages, by their titles."""
     titles = [path.read_text().splitlines()[0].removeprefix("# ") for path in paths]
-    return "\n".join(f"- [{t}]({p.name})" for t, p in zip(titles, paths, strict=True))
+    return "\n".join(
+        f"- [{title}]({path.relative_to(DOCS)})" for title, path in zip(titles, paths, strict=True)
+    )
 
 
 #: Generated part to what writes it.
@@ -119,6 +130,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "presets": presets,
     "derived": derived,
     "pages": pages,
+    "components": components,
     **TABLES,
 }
 
