@@ -18,6 +18,7 @@ from .base import (
     Recording,
     collector_paused,
 )
+from .levels import LevelEngine
 from .sparse import SparseMemory
 
 __all__ = ["PysimEngine"]
@@ -69,7 +70,7 @@ class PysimEngine(Engine):
         self._vcd_window: tuple[int, int | None] = (0, None)
 
         with collector_paused():
-            self._simulator = Simulator(harness)
+            self._simulator = Simulator(harness, engine=LevelEngine)
         self._simulator.add_testbench(self._wait)
         # Two advances that stay at time 0: to the wait for no time, and past it (see `_wait`).
         self._simulator.advance()
