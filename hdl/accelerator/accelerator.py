@@ -103,8 +103,8 @@ class Accelerator(wiring.Component):
 
     Timing
     ------
-    Last arrival to first request: 4 cycles. Last flit of a wave at a port to its first result:
-    `data_delay` + 1 cycles.
+    Last arrival to first request, both at a port: 3 cycles. Last flit of a wave at a port to its
+    first result: `data_delay` + 1 cycles.
     """
 
     def __init__(self, config: SwitchConfig):

@@ -112,11 +112,11 @@ class InstructionQueue(wiring.Component):
         with m.If(queued):
             m.d.sync += staged.eq(staged + 1)
         length = Signal(LENGTH_BITS + 1)
-        number_format = Signal(FORMAT_BITS)
+        number_format = Signal(Format.as_shape().width + 1)
         with m.If(self.post & ~self.busy):
             m.d.sync += [
                 length.eq(folded(self.length, LENGTH_BITS)),
-                number_format.eq(self.format),
+                number_format.eq(folded(self.format, Format.as_shape().width)),
             ]
         checked = Signal(self._config.ranks)  # this rank's addresses keep the rules
         addresses = self._check(m, length, number_format, queued, full, checked)

@@ -284,3 +284,32 @@ def test_a_rank_that_arrives_twice_does_not_release_the_others():
         operations.check()
 
     run(dut, bench, background=[peers.bench])
+
+
+def test_three_cycles_from_the_last_arrival_to_the_first_request():
+    config = small()
+    dut = Accelerator(config)
+    peers = Peers(dut, config)
+    operations = Operations(config, peers, [64], 7)
+    seen = {}
+
+    async def watch(ctx):
+        cycle = 0
+        async for _, _, arrival, request in ctx.tick().sample(
+            dut.rank_trace[1].arrival, dut.rank_trace[1].request
+        ):
+            if arrival:
+                seen["arrival"] = cycle
+            if request:
+                seen.setdefault("request", cycle)
+            cycle += 1
+
+    async def bench(ctx):
+        await operations.post(ctx, dut)
+        peers.arrive(0, 1)
+        await ctx.tick().repeat(10)
+        peers.arrive(1, 1)
+        await operations.finish(ctx)
+
+    run(dut, bench, background=[peers.bench, watch])
+    assert seen["request"] - seen["arrival"] == 3
