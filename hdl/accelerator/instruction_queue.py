@@ -205,12 +205,7 @@ class InstructionQueue(wiring.Component):
         limit = Const(config.memory_bytes, ADDRESS_BITS + 2)
         in_source = (flag >= source) & (flag < source_end)
         in_destination = (flag >= destination) & (flag < destination_end)
-        crossing = (
-            (source != destination)
-            & (source < destination_end)
-            & (destination < source_end)
-            & (rounded != 0)
-        )
+        crossing = (source != destination) & (source < destination_end) & (destination < source_end)
         built = Signal()
         m.d.comb += built.eq(
             sum(

@@ -173,6 +173,20 @@ def test_strays_are_counted_and_change_nothing():
     assert bench.strays == 7
 
 
+def test_a_packet_that_no_wave_has_is_a_stray():
+    """Three packets a wave: the tag has room for a fourth."""
+    config = small(**SHAPES["three packets a wave"])
+    bench = Bench(config)
+
+    async def run_fourth(ctx):
+        for entry in range(config.waves):
+            await bench.reserve(ctx, entry, 0, config.wave_flits)
+        await bench.send(ctx, bench.packet(1, 3, 0, config.payload_flits))
+        assert bench.strays == 1
+
+    run(bench.dut, run_fourth)
+
+
 def test_a_stray_packet_of_an_entry_that_is_complete_is_dropped():
     config = small(waves=1)
     bench = Bench(config)

@@ -97,7 +97,6 @@ def test_every_length_in_other_shapes(shape):
     for elements in lengths(bed.config):
         for number, format in enumerate(bed.config.formats):
             sweep(bed, format, bool((elements + number) % 2), elements)
-    bed.close()
 
 
 @pytest.mark.parametrize("ranks", [2, 5, 8])
@@ -118,4 +117,3 @@ def test_bit_exact_for_every_number_of_ranks(ranks):
         for format in ("fp16", "bf16"):
             for in_place in (True, False):
                 sweep(bed, format, in_place, elements)
-    bed.close()
