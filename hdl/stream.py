@@ -20,7 +20,12 @@ class Queue(wiring.Component):
     shape
         Shape of the payload.
     depth
-        Transfers that the memory holds, at least 1; the output register holds one more.
+        At least 1; the queue holds one transfer more.
+
+    Members
+    -------
+    i, o : the ends
+    level : transfers that it holds
 
     Timing
     ------
@@ -28,8 +33,9 @@ class Queue(wiring.Component):
     taken at the input. ``i.ready`` depends on the fill level alone, never on ``o.ready``, so a
     queue also cuts the ready path.
 
-    The memory is read one cycle ahead into its own output register (block RAM or LUT RAM serve
-    alike) and never at the address that is being written, so no read port must be transparent.
+    Small queues are LUT RAM, read at the output without a register. Large ones are block RAM, read
+    one cycle ahead; the word that comes into an empty one goes around it. Neither reads the address
+    that is being written, so no read port must be transparent.
     """
 
     def __init__(self, shape, *, depth: int):
@@ -51,54 +57,60 @@ class Queue(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        attributes = {"ram_style": "block"} if self._fills_block() else {}
-        m.submodules.memory = memory = Memory(
-            shape=self._shape, depth=self._depth, init=[], attrs=attributes
-        )
-        write = memory.write_port()
-        read = memory.read_port()
+        m.d.comb += self.i.ready.eq(self.level != self._depth + 1)
+        if self._depth * Shape.cast(self._shape).width >= BLOCK_RAM_BITS:
+            self._block_ram(m)
+        else:
+            self._lut_ram(m)
+        return m
 
+    def _lut_ram(self, m):
+        write, read = self._memory(m, self._depth + 1, style="distributed", read_domain="comb")
+        put = self.i.valid & self.i.ready
+        taken = self.o.valid & self.o.ready
+        m.d.comb += [write.en.eq(put), self.o.valid.eq(self.level != 0)]
+        m.d.comb += self.o.payload.eq(read.data)
+        m.d.sync += self.level.eq(self.level + put - taken)
+        self._advance(m, write.addr, put, self._depth + 1)
+        self._advance(m, read.addr, taken, self._depth + 1)
+
+    def _block_ram(self, m):
+        write, read = self._memory(m, self._depth, style="block", read_domain="sync")
         stored = Signal(range(self._depth + 1))
-        passed = Signal(self._shape)
+        passed = Signal(self._shape)  # a word that went around the memory
         from_memory = Signal()
-        offered = Signal()
-
-        take = Signal()
-        advance = Signal()
-        load = Signal()
-        store = Signal()
+        put = self.i.valid & self.i.ready
+        advance = ~self.o.valid | self.o.ready
+        load = advance & (stored != 0)
+        store = put & ~(advance & (stored == 0))
         m.d.comb += [
-            self.i.ready.eq(stored != self._depth),
-            take.eq(self.i.valid & self.i.ready),
-            advance.eq(~offered | self.o.ready),
-            load.eq(advance & (stored != 0)),
-            store.eq(take & ~(advance & (stored == 0))),
-            self.o.valid.eq(offered),
-            self.level.eq(stored + offered),
+            self.level.eq(stored + self.o.valid),
             write.en.eq(store),
-            write.data.eq(self.i.payload),
             read.en.eq(load),
         ]
         m.d.comb += self.o.payload.eq(Mux(from_memory, read.data, passed))
-
-        with m.If(store):
-            m.d.sync += write.addr.eq(self._next(write.addr))
-        with m.If(load):
-            m.d.sync += read.addr.eq(self._next(read.addr))
         m.d.sync += stored.eq(stored + store - load)
         with m.If(advance):
             m.d.sync += [
-                offered.eq(load | take),
+                self.o.valid.eq(load | put),
                 from_memory.eq(load),
                 passed.eq(self.i.payload),
             ]
-        return m
+        self._advance(m, write.addr, store, self._depth)
+        self._advance(m, read.addr, load, self._depth)
 
-    def _fills_block(self) -> bool:
-        """Whether a block RAM is the better place: LUT RAM would take 32 words a LUT and bit."""
-        return self._depth * Shape.cast(self._shape).width >= BLOCK_RAM_BITS
+    def _memory(self, m, words, *, style, read_domain):
+        m.submodules.memory = memory = Memory(
+            shape=self._shape, depth=words, init=[], attrs={"ram_style": style}
+        )
+        write = memory.write_port()
+        m.d.comb += write.data.eq(self.i.payload)
+        return write, memory.read_port(domain=read_domain)
 
-    def _next(self, address):
-        if self._depth & (self._depth - 1) == 0:
-            return address + 1
-        return Mux(address == self._depth - 1, 0, address + 1)
+    @staticmethod
+    def _advance(m, address, step, words):
+        """Count an address up, around the end of the memory."""
+        wraps = words & (words - 1) != 0
+        following = Mux(address == words - 1, 0, address + 1) if wraps else address + 1
+        with m.If(step):
+            m.d.sync += address.eq(following)
