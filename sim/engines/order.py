@@ -11,11 +11,14 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 
-__all__ = ["EDGE", "names", "order"]
+__all__ = ["EDGE", "READ", "names", "order"]
 
 EDGE = "\tif (posedge_p_clk) {"
+#: A memory read without a clock: the index, a check of it, and an assignment for either outcome.
+READ = "\tauto "
 _NAME = re.compile(r"\b[pi]_\w+")
 _ASSIGNMENT = re.compile(r"\t[pi]_\w[^=]* = .*;\Z")
+_READ_TARGET = re.compile(r"^\t\t([pi]_\w+)[^=\n]* = ", re.M)
 _COPY = re.compile(r"\t([pi]_\w+) = ((?:[pi]_\w+(?:\.curr)?)|value<\d+>\{[^{}]*\});\Z")
 
 
@@ -26,12 +29,17 @@ def names(text: str) -> list[str]:
 
 def _assigned(statement: str) -> list[str]:
     """Values that a statement assigns, wholly or in part; registers apart."""
+    if statement.startswith(READ):
+        return list(dict.fromkeys(_READ_TARGET.findall(statement)))
     return [] if statement.startswith(EDGE) else names(statement.split(" = ", 1)[0])
 
 
 def _used(statement: str) -> list[str]:
     if statement.startswith(EDGE):
         return names(statement)
+    if statement.startswith(READ):
+        targets = _assigned(statement)
+        return [name for name in names(statement) if name not in targets]
     return names(statement.split(" = ", 1)[1])
 
 
@@ -40,7 +48,7 @@ def order(statements: list[str], local: set[str]) -> list[str]:
 
     `local` names the values that are mentioned in these statements only.
     """
-    if not all(s.startswith(EDGE) or _ASSIGNMENT.match(s) for s in statements):
+    if not all(s.startswith((EDGE, READ)) or _ASSIGNMENT.match(s) for s in statements):
         return statements
     return _by_use(_without_copies(statements, local), local)
 
@@ -54,7 +62,7 @@ def _without_copies(statements: list[str], local: set[str]) -> list[str]:
 
     kept = []
     for statement in statements:
-        if not statement.startswith(EDGE):
+        if not statement.startswith((EDGE, READ)):
             target, value = statement.split(" = ", 1)
             statement = f"{target} = {replaced(value)}"
             copy = _COPY.match(statement)
@@ -62,7 +70,7 @@ def _without_copies(statements: list[str], local: set[str]) -> list[str]:
                 meaning[copy[1]] = copy[2]
                 continue
         kept.append(statement)
-    return [replaced(s) if s.startswith(EDGE) else s for s in kept]
+    return [replaced(s) if s.startswith((EDGE, READ)) else s for s in kept]
 
 
 def _by_use(statements: list[str], local: set[str]) -> list[str]:

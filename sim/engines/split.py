@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from .order import EDGE, names, order
+from .order import EDGE, READ, names, order
 
 __all__ = ["split"]
 
@@ -99,7 +99,7 @@ def _parse(lines: list[str]):
             head.append(line)
         elif line.startswith("\treturn "):
             tail.append(line)
-        elif line.endswith("{"):
+        elif line.endswith("{") or line.startswith(READ):
             open_block = [line]
         else:
             statements.append(line)
