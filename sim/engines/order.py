@@ -43,12 +43,18 @@ def _used(statement: str) -> list[str]:
     return names(statement.split(" = ", 1)[1])
 
 
+def _is_known(statement: str) -> bool:
+    if statement.startswith(READ):
+        return bool(_assigned(statement))  # whole, with what it assigns
+    return statement.startswith(EDGE) or bool(_ASSIGNMENT.match(statement))
+
+
 def order(statements: list[str], local: set[str]) -> list[str]:
     """The statements that matter, reordered; all as they are if one needs itself or is unknown.
 
     `local` names the values that are mentioned in these statements only.
     """
-    if not all(s.startswith((EDGE, READ)) or _ASSIGNMENT.match(s) for s in statements):
+    if not all(map(_is_known, statements)):
         return statements
     return _by_use(_without_copies(statements, local), local)
 

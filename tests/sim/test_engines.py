@@ -444,6 +444,24 @@ def test_order_leaves_wires_that_feed_back_alone():
     assert order(statements, {"p_a", "p_b"}) == statements
 
 
+def test_order_keeps_a_memory_read_whole():
+    """A read without a clock is an index, its check and an assignment for either outcome."""
+    read = "\n".join(
+        [
+            "\tauto tmp_0 = memory_index(p_address, 0, 4);",
+            '\tCXXRTL_ASSERT(tmp_0.valid && "out of bounds read");',
+            "\tif(tmp_0.valid) {",
+            "\t\tvalue<8> tmp_1 = memory_p_words[tmp_0.index];",
+            "\t\tp_word = tmp_1;",
+            "\t} else {",
+            "\t\tp_word = value<8> {};",
+            "\t}",
+        ]
+    )
+    use, address = "\tp_out = not_u<8>(p_word);", "\tp_address = add_uu<2>(p_r.curr, p_s.curr);"
+    assert order([use, read, address], {"p_word", "p_address"}) == [address, read, use]
+
+
 def test_order_leaves_an_unknown_form_alone():
     statements = ["\tp_a = p_b;", "\tauto index = memory_index(p_a, 0, 4);", "\tp_out = p_a;"]
     assert order(statements, {"p_a"}) == statements
