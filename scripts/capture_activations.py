@@ -150,7 +150,7 @@ def _provenance(
         "model": {
             "name": "SmolLM2-135M-Instruct",
             "license": "Apache-2.0",
-            "source": f"https://pypi.org/project/{PACKAGE}/{wheel}/",
+            "source": f"PyPI package {PACKAGE} {wheel}",
             "package": PACKAGE,
             "package_version": wheel,
             "file": path.name,
