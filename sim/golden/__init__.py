@@ -2,5 +2,20 @@
 
 from .allreduce import Status, all_reduce_sum
 from .formats import FORMATS, FloatFormat
+from .inq import InqStatus, all_reduce_inq
+from .quantize import dequantize, quantize, scale_values
+from .scales import SCALE_FORMATS, ScaleFormat
 
-__all__ = ["FORMATS", "FloatFormat", "Status", "all_reduce_sum"]
+__all__ = [
+    "FORMATS",
+    "SCALE_FORMATS",
+    "FloatFormat",
+    "InqStatus",
+    "ScaleFormat",
+    "Status",
+    "all_reduce_inq",
+    "all_reduce_sum",
+    "dequantize",
+    "quantize",
+    "scale_values",
+]
