@@ -27,8 +27,8 @@ numbers are integers, and nothing is rounded but where it says so.
    R is the largest e over the scales of that block at the ranks that take part, whatever their
    codes; a zero scale's e is 1.
 
-3. **Sum.** Two's complement: fp16 51 bits for up to 8 ranks (52 for 16), bf16 43 (44), E8M0 35 (36).
-   Order cannot matter.
+3. **Sum.** Two's complement: 51 bits for fp16 and up to 8 ranks (52 for 16), 43 (44) for bf16, 35
+   (36) for E8M0. Order cannot matter.
 
 4. **Largest magnitude** M of the block: 50 bits for fp16 and 8 ranks, 42 for bf16, 35 for E8M0
    (-128 at every rank is -2^34). Only codes inside the message count.
