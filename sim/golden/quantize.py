@@ -1,5 +1,7 @@
 """From numbers to codes and scales, by the rule of the switch, and back."""
 
+import functools
+
 import numpy as np
 
 from .inq import checked_scales, scale_layout
@@ -59,46 +61,66 @@ def quantize(
         raise ValueError(f"block: must be 1 or more, not {block!r}")
     n = values.shape[-1]
     blocks = -(-n // block)
-    padded = np.zeros((*values.shape[:-1], blocks * block))
-    padded[..., :n] = values
-    padded = padded.reshape(*values.shape[:-1], blocks, block)
+    if n != blocks * block:
+        padding = np.zeros((*values.shape[:-1], blocks * block - n), values.dtype)
+        values = np.concatenate([values, padding], axis=-1)
+    values = values.reshape(*values.shape[:-1], blocks, block)
 
-    bad = ~np.isfinite(padded).all(axis=-1)
-    magnitude = np.where(bad[..., None], 0, np.abs(padded))
-    largest = magnitude.max(axis=-1, initial=0)
-    if scale_format == "e8m0" and e8m0_rule == "floor":
-        bits = np.frexp(largest)[1] - 1 + layout.bias
-        bits = np.where(largest == 0, 0, np.clip(bits, 0, layout.largest))
-    else:
-        bits = _smallest_scale(largest, layout, scale_format, code_bits)
-    step = scale_values(bits.astype(layout.dtype), scale_format, code_bits)[..., None]
-    codes = np.copysign(_nearest_codes(magnitude, step, code_bits), padded)
-    codes = np.where(largest[..., None] == 0, 0, codes).astype(np.int8)
+    largest = np.abs(values).max(axis=-1, initial=0).astype(np.float64)  # NaN if there is one
+    bad = ~np.isfinite(largest)
+    bits = _scale_for(np.where(bad, 0, largest), layout, scale_format, code_bits, e8m0_rule)
+    step = scale_values(bits.astype(layout.dtype), scale_format, code_bits)
+    step = np.where(step == 0, 1, step)  # of a zero block
+    values = np.where(bad[..., None], 0, values) if bad.any() else values
+    codes = _nearest_codes(values, step[..., None], code_bits).astype(np.int8)
     scales = np.where(bad, layout.nan, bits).astype(layout.dtype)
-    return codes.reshape(*values.shape[:-1], -1)[..., :n], scales
+    return codes.reshape(*codes.shape[:-2], -1)[..., :n], scales
 
 
-def _smallest_scale(largest, layout: ScaleFormat, scale_format: str, code_bits: int) -> np.ndarray:
-    """Bits of the smallest scale with ``scale * last code >= largest``, or of the largest one.
+@functools.cache
+def _largest_magnitudes(scale_format: str, code_bits: int) -> np.ndarray:
+    """What each scale's last code stands for, by the bits of the scale; it rises with them."""
+    every = np.arange(scale_layout(scale_format, code_bits).largest + 1)
+    return scale_values(every, scale_format, code_bits) * ((1 << (code_bits - 1)) - 1)
 
-    By bisection over all bits, which order as scales do: products with a code are exact in
-    float64, so every comparison is.
+
+def _scale_for(
+    largest: np.ndarray, layout: ScaleFormat, scale_format: str, code_bits: int, e8m0_rule: str
+) -> np.ndarray:
+    """Bits of the scale for each largest magnitude; the largest scale where none is large enough.
+
+    By bisection over all scales: a scale times a code is exact in float64.
+    """
+    if scale_format == "e8m0" and e8m0_rule == "floor":
+        bits = np.maximum(np.frexp(largest)[1] - 1 + layout.bias, 0)
+    else:
+        bits = np.searchsorted(_largest_magnitudes(scale_format, code_bits), largest, side="left")
+    return np.where(largest == 0, 0, np.minimum(bits, layout.largest))
+
+
+def _nearest_codes(values: np.ndarray, step: np.ndarray, code_bits: int) -> np.ndarray:
+    """``values / step`` to the nearest whole number, ties to even, within the codes; float64.
+
+    Of a float32 number's quotient by a scale of 11 bits, float64 tells a half from what lies next
+    to it: they differ by at least 2^-25 of it. Of a float64 number's, it may not.
     """
     last_code = (1 << (code_bits - 1)) - 1
-    every = scale_values(np.arange(layout.largest + 1), scale_format, code_bits) * last_code
-    bits = np.minimum(np.searchsorted(every, largest, side="left"), layout.largest)
-    return np.where(largest == 0, 0, bits)
+    code = values / step
+    np.rint(code, out=code)
+    np.clip(code, -last_code, last_code, out=code)
+    if values.dtype == np.float64:
+        code = np.copysign(_corrected(np.abs(code), np.abs(values), step), values)
+        np.clip(code, -last_code, last_code, out=code)
+    return code
 
 
-def _nearest_codes(magnitude: np.ndarray, step: np.ndarray, code_bits: int) -> np.ndarray:
-    """``magnitude / step`` to the nearest whole number, ties to even, at most the last code.
+def _corrected(code: np.ndarray, magnitude: np.ndarray, step: np.ndarray) -> np.ndarray:
+    """`code`, or its neighbour where ``magnitude / step`` is on the other side of a half.
 
-    float64's quotient may round onto a half; halves times `step` are exact and put that right.
+    A half times `step` is exact, and so is the comparison with it.
     """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        code = np.rint(np.minimum(magnitude / step, 1 << code_bits))
     above, below = (code + 0.5) * step, (code - 0.5) * step
     odd = code % 2 == 1
-    code = code + ((magnitude > above) | ((magnitude == above) & odd))
-    code = code - ((magnitude < below) | ((magnitude == below) & odd))
-    return np.minimum(code, (1 << (code_bits - 1)) - 1)
+    up = (magnitude > above) | ((magnitude == above) & odd)
+    down = (magnitude < below) | ((magnitude == below) & odd)
+    return code + up - down
