@@ -22,9 +22,10 @@ class Normalize(wiring.Component):
 
     Parameters
     ----------
-    width : bits of the sum's magnitude, at most 48
+    width : bits of the sum's magnitude, at most 64
     headroom_bits : width of the headroom
     fixed_headroom : the headroom where it is always the same, else None
+    kept : bits that are kept of a sum
 
     Ports
     -----
@@ -39,15 +40,22 @@ class Normalize(wiring.Component):
 
     delay = 2
 
-    def __init__(self, width: int, headroom_bits: int, fixed_headroom: int | None = None):
+    def __init__(
+        self,
+        width: int,
+        headroom_bits: int,
+        fixed_headroom: int | None = None,
+        kept: int = NORMALIZED_BITS,
+    ):
         self._width = width
+        self._kept = kept
         self._fixed_headroom = fixed_headroom
         super().__init__(
             {
                 "valid": In(1),
                 "sum": In(signed(width + 1)),
                 "headroom": In(headroom_bits),
-                "normalized": Out(NORMALIZED_BITS),
+                "normalized": Out(kept),
                 "negative": Out(1),
                 "sticky": Out(1),
                 "room": Out(headroom_bits),
@@ -69,7 +77,7 @@ class Normalize(wiring.Component):
         negative, near = self.sum[-1], ~headroom[6:].any()
         limit = headroom[4:6]
         value, by_16, near = self._digit(m, self.sum[:-1], 16, negative, limit, near)
-        value, sticky = _cut(value, NORMALIZED_BITS + 15)
+        value, sticky = _cut(value, self._kept + 15)
         value, sticky = first("value", value), first("sticky", sticky)
         negative, near = first("negative", negative), first("near", near)
         by_16 = first("by_16", by_16)
@@ -79,9 +87,9 @@ class Normalize(wiring.Component):
         room = Signal(len(headroom))
         m.d.comb += room.eq(headroom - (by_16 << 4))
         value, by_4, near = self._digit(m, value, 4, negative, headroom[2:4], near)
-        value, sticky_4 = _cut(value, NORMALIZED_BITS + 3)
+        value, sticky_4 = _cut(value, self._kept + 3)
         value, by_1, _ = self._digit(m, value, 1, negative, headroom[:2], near)
-        value, sticky_1 = _cut(value, NORMALIZED_BITS)
+        value, sticky_1 = _cut(value, self._kept)
 
         results = {
             "normalized": value,
