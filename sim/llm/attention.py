@@ -35,22 +35,27 @@ def _split_heads(values: np.ndarray, heads: int) -> np.ndarray:
     return values.reshape(len(values), heads, -1).transpose(1, 0, 2)
 
 
-def _causal_softmax(scores: np.ndarray) -> np.ndarray:
-    """Softmax over the last axis of `scores` (..., tokens, tokens), later tokens masked."""
-    tokens = scores.shape[-1]
-    future = np.triu(np.ones((tokens, tokens), dtype=bool), k=1)
-    scores = np.where(future, np.float32(-np.inf), scores)
-    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    return weights / weights.sum(axis=-1, keepdims=True)
+def _causal_softmax(scores: np.ndarray, future: np.ndarray):
+    """Softmax over the last axis of `scores` (tokens, tokens), in place; `future` is masked."""
+    scores[future] = -np.inf
+    scores -= scores.max(axis=-1, keepdims=True)
+    np.exp(scores, out=scores)
+    scores /= scores.sum(axis=-1, keepdims=True)
 
 
 def attend(values: np.ndarray, layer: Layer, sizes: Sizes, rotation: Rotation) -> np.ndarray:
     """Attention before its output projection: (tokens, hidden) to (tokens, hidden), float32."""
+    tokens = len(values)
     query = rotation(_split_heads(values @ layer.attn_q.T, sizes.heads))
     key = rotation(_split_heads(values @ layer.attn_k.T, sizes.kv_heads))
     value = _split_heads(values @ layer.attn_v.T, sizes.kv_heads)
+    query *= np.float32(sizes.head**-0.5)
     sharing = sizes.heads // sizes.kv_heads
-    key, value = (np.repeat(each, sharing, axis=0) for each in (key, value))
-    scale = np.float32(sizes.head**-0.5)
-    weights = _causal_softmax(query @ key.transpose(0, 2, 1) * scale)
-    return (weights @ value).transpose(1, 0, 2).reshape(len(values), -1)
+    future = np.triu(np.ones((tokens, tokens), dtype=bool), k=1)
+    result = np.empty((tokens, sizes.heads, sizes.head), np.float32)
+    # Head by head: the weights of one stay in the processor's cache, which those of all do not.
+    for head in range(sizes.heads):
+        weights = query[head] @ key[head // sharing].T
+        _causal_softmax(weights, future)
+        result[:, head] = weights @ value[head // sharing]
+    return result.reshape(tokens, -1)
