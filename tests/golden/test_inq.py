@@ -20,12 +20,8 @@ RULES = [
     for bits in (8, 4)
     for rule in (("ceil", "floor") if name == "e8m0" else ("ceil",))
 ]
-#: What rounding a scale up adds to it: a part of itself, and a smallest step.
-SCALE_ROUNDING = {
-    "fp16": (Fraction(1, 2**10), Fraction(1, 2**24)),
-    "bf16": (Fraction(1, 2**7), Fraction(1, 2**133)),
-    "e8m0": (Fraction(1), Fraction(1, 2**133)),
-}
+#: What rounding a scale up adds to it at most: this part of itself, or the smallest step.
+SCALE_ROUNDING = {"fp16": Fraction(1, 2**10), "bf16": Fraction(1, 2**7), "e8m0": Fraction(1)}
 
 examples = settings(max_examples=200, deadline=None, derandomize=True)
 
@@ -178,10 +174,9 @@ def test_error_and_scale_bounds(drawn):
         assert abs(inside - outside) <= cut
         assert abs(code * step - outside) <= step / 2 + cut
     quotient = max(map(abs, kept)) / rules.last_code
-    relative, smallest = SCALE_ROUNDING[rules.scale_format]
-    assert quotient <= step or quotient == 0
+    smallest = rules.last_place(0)
     if quotient:
-        assert step <= quotient * (1 + relative) + smallest * (64 if rules.code_bits == 4 else 1)
+        assert step <= quotient * (1 + SCALE_ROUNDING[rules.scale_format]) + smallest
 
 
 @examples
