@@ -12,9 +12,9 @@ __all__ = ["BlockMaximum"]
 class BlockMaximum(wiring.Component):
     """Finds the largest magnitude over the lanes, and over the flits from `first` to `last`.
 
-    No sum is negated: a negative one is inverted, and counts one more than that. Ordered by inverted
-    sum and then sign, the largest has the largest magnitude, whichever of two equals it is; only
-    that one is put right.
+    No sum is negated: a negative one is inverted, and counts one more than that. Ordered by
+    inverted sum and then sign, the largest has the largest magnitude, whichever of two equals it
+    is; only that one is put right.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """What the quantizer needs to know of a block's new scale."""
 
-from amaranth import Cat, Const, Module, Signal
+from amaranth import Cat, Const, Module, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -17,8 +17,9 @@ PLACES_BITS = 6
 class BlockScale(wiring.Component):
     """Takes a block's scale apart: significand, place and reciprocal; two registers.
 
-    The significand has its top bit set, a subnormal's too, whose place is then as much lower. A zero
-    scale counts as some scale: all sums of its block are 0. Results stay until the next block's.
+    The significand has its top bit set, a subnormal's too, whose place is then as much lower. A
+    zero scale counts as some other: all sums of its block are 0. Results stay until the next
+    block's.
 
     Parameters
     ----------
@@ -30,7 +31,7 @@ class BlockScale(wiring.Component):
     scale : its bits
     reference : of its block (see `ScaleFormat`)
     places : of the scale's last place above the lowest one there can be, in units
-    significand : its top bit is set
+    negated : the significand, negative
     reciprocal : see there
     """
 
@@ -44,7 +45,7 @@ class BlockScale(wiring.Component):
                 "scale": In(layout.bits),
                 "reference": In(layout.exponent_bits),
                 "places": Out(PLACES_BITS),
-                "significand": Out(layout.significand_bits),
+                "negated": Out(signed(layout.significand_bits + 1)),
                 "reciprocal": Out(RECIPROCAL_BITS),
             }
         )
@@ -67,10 +68,8 @@ class BlockScale(wiring.Component):
         places = register(m, places, valid=self.valid, name="first_places")
         places = register(m, places, valid=later, name="second_places")
         significand = register(m, significand, valid=self.valid, name="first_significand")
-        m.d.comb += [
-            self.places.eq(places),
-            self.significand.eq(register(m, significand, valid=later, name="second_significand")),
-        ]
+        negated = register(m, -significand, valid=later, name="second_negated")
+        m.d.comb += [self.places.eq(places), self.negated.eq(negated)]
         if layout.fraction_bits:
             entry = register(m, reciprocal(significand), valid=later, name="entry")
             m.d.comb += self.reciprocal.eq(entry)

@@ -317,7 +317,7 @@ class InqReducer(wiring.Component):
             block_scale.scale.eq(scale),
             block_scale.reference.eq(reference),
             quantize.places.eq(block_scale.places),
-            quantize.significand.eq(block_scale.significand),
+            quantize.negated.eq(block_scale.negated),
             quantize.reciprocal.eq(block_scale.reciprocal),
         ]
         result = Cat(scale, overflow, bad)

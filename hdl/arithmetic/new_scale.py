@@ -1,6 +1,6 @@
 """The scale of a block of sums: its largest magnitude by 127, rounded up."""
 
-from amaranth import Cat, Const, Module, Mux, Signal, unsigned
+from amaranth import Const, Module, Mux, Signal, unsigned
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 

@@ -5,12 +5,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
-from amaranth import ResetInserter, Signal
 from amaranth.sim import Simulator
 
 from hdl.arithmetic.inq_reducer import InqReducer, blocks_per_flit
 from sim.golden import all_reduce_inq
-from tests.arithmetic.inq_operands import BAD, DTYPE, LARGEST, operands
+from tests.arithmetic.inq_operands import BAD, DTYPE, operands
 
 SEED = 5
 FORMATS = ("fp16", "bf16", "e8m0")
