@@ -49,10 +49,10 @@ numbers are integers, and nothing is rounded but where it says so.
 
 6. **Codes.** sign(S) * min(L, RNE(|S| * unit / scale)), RNE of the *exact* quotient to nearest,
    ties to even. With the new scale's q', e' and g = e' - offset - log2(unit), the divisor is
-   ``q' * 2^g``: fp16 g = e' - 1 = 0..29; bf16 g = e' - R + 24 = -14..28; E8M0 q' = 1 and
-   g = X' - R + 24. A negative g shifts S up instead, and then M < 2^15 (bf16), so that a block
-   normalized by its largest magnitude needs no more bits than the sum. Only after overflow, or by
-   the floor rule, can min(L, ...) act.
+   ``q' * 2^g``. For up to 8 ranks: fp16 g = e' - 1 = 0..29; bf16 g = e' - R + 24 = -14..28; E8M0
+   q' = 1 and g = X' - R + 24 = -6..28. A negative g shifts S up instead: to less than 2^15, for M
+   is small then. So a block normalized by M needs no more bits than the sum. Only after overflow,
+   or by the floor rule, can min(L, ...) act.
 
 7. **Special blocks**, the first that applies:
 

@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim.golden import all_reduce_inq, dequantize, quantize, scale_values
+from sim.golden import SCALE_FORMATS, all_reduce_inq, dequantize, quantize, scale_values
+from sim.golden.inq import aligned_sums
+from sim.golden.scales import decode_scales, round_up_scale
 from tests.golden import exact, exact_inq
 from tests.golden.exact_inq import Fraction, Rules
 
@@ -203,6 +205,41 @@ def test_one_rank_with_a_last_code_is_unchanged(rules):
     assert new.tolist() == [0] * (len(codes) * zero) + codes * (len(every) - zero)
     assert not status.any_nan
     assert not status.any_overflow
+
+
+# Widths that the hardware is built with (sim/golden/inq.py)
+
+
+@pytest.mark.parametrize("ranks", [8, 16])
+@pytest.mark.parametrize(
+    ("name", "width"), [("fp16", 51), ("bf16", 43), ("e8m0", 35)]
+)  # of 8 ranks; 16 take a bit more
+def test_sums_fit_their_width_and_no_narrower_one(name, width, ranks):
+    layout = SCALE_FORMATS[name]
+    scales = decode_scales(np.full((ranks, 1), layout.largest), layout)
+    codes = np.full((ranks, 1), -128, np.int8)
+    totals, _ = aligned_sums(codes, scales, 1, layout)
+    lowest = int(totals[0, 0])
+    assert (-lowest - 1).bit_length() + 1 == width + (ranks == 16)
+
+
+@settings(max_examples=600, deadline=None, derandomize=True)
+@given(operands())
+def test_divisors_are_in_their_range(drawn):
+    rules, codes, scales = drawn
+    codes, scales = codes[:8], scales[:8]
+    layout = SCALE_FORMATS[rules.scale_format]
+    decoded = decode_scales(np.array(scales)[:, None], layout)
+    block = len(codes[0])
+    totals, unit = aligned_sums(np.array(codes, np.int8), decoded, block, layout, rules.code_bits)
+    largest = np.abs(totals).max(axis=1)
+    bits, _ = round_up_scale(largest, unit, layout, rules.code_bits, floor=rules.floor)
+    if rules.code_bits == 8 and largest[0]:
+        new = decode_scales(bits, layout)
+        places = int((new.exponent - layout.offset(8) - unit)[0])
+        low, high = {"fp16": (0, 29), "bf16": (-14, 28), "e8m0": (-6, 28)}[rules.scale_format]
+        assert low - rules.floor <= places <= high
+        assert places >= 0 or largest[0] << -places < 1 << 15
 
 
 # Vectors by hand
