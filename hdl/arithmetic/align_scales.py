@@ -1,3 +1,5 @@
+# amaranth: UnusedElaboratable=no
+# It makes its search at once, since its delay depends on it; who asks only for that uses none.
 """From the scales of one block to integers that its codes are multiplied with."""
 
 from amaranth import Cat, Const, Module, Mux, Signal, unsigned

@@ -1,3 +1,5 @@
+# amaranth: UnusedElaboratable=no
+# It makes its normalization at once, since its delay depends on it.
 """The scale of a block of sums: its largest magnitude by 127, rounded up."""
 
 from amaranth import Const, Module, Mux, Signal, unsigned

@@ -68,10 +68,28 @@ def _codes_of_block(random, ranks, block):
     return codes.clip(-128, 127)
 
 
+def _at_the_cut(random, ranks, block, name):
+    """Two ranks that cancel, so that what is left of the others, far below them, shows."""
+    codes, fraction_bits = _codes_of_block(random, ranks, block), FRACTION_BITS[name]
+    field = random.integers(LARGEST[name] >> fraction_bits) + 1
+    down = random.integers(15, 45, ranks)
+    below = np.maximum(field - down, 0) << fraction_bits
+    scales = below | random.integers(0, 1 << fraction_bits, ranks)
+    scales[:2] = field << fraction_bits
+    codes[1] = -codes[0].clip(-127)
+    codes[0] = -codes[1]
+    return codes, scales
+
+
 def operands(random: np.random.Generator, ranks: int, n: int, block: int, name: str):
     """Codes (ranks, n) int8 and scales (ranks, blocks), each block of one of several kinds."""
-    blocks = -(-n // block)
-    codes = [_codes_of_block(random, ranks, block) for _ in range(blocks)]
-    scales = [_scales_of_block(random, ranks, name) for _ in range(blocks)]
+    codes, scales = [], []
+    for _ in range(-(-n // block)):
+        if random.random() < 0.2:
+            pair = _at_the_cut(random, ranks, block, name)
+        else:
+            pair = _codes_of_block(random, ranks, block), _scales_of_block(random, ranks, name)
+        codes.append(pair[0])
+        scales.append(pair[1])
     codes = np.concatenate(codes, axis=1)[:, :n].astype(np.int8)
     return codes, np.stack(scales, axis=1).astype(DTYPE[name])

@@ -5,11 +5,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
+from amaranth import ResetInserter, Signal
 from amaranth.sim import Simulator
 
 from hdl.arithmetic.inq_reducer import InqReducer, blocks_per_flit
+from hdl.arithmetic.reducer import Reducer
+from hdl.config import SwitchConfig
 from sim.golden import all_reduce_inq
-from tests.arithmetic.inq_operands import BAD, DTYPE, operands
+from tests.arithmetic.inq_operands import BAD, DTYPE, LARGEST, operands
 
 SEED = 5
 FORMATS = ("fp16", "bf16", "e8m0")
@@ -116,7 +119,7 @@ def packed(values, bits):
     return total
 
 
-def run(build, messages, random, idle=0):
+def run(build, messages, random):
     """Sends messages one after the other; checks the output of every cycle."""
     dut = build.make()
     cycles = [cycle for message in messages for cycle in message.cycles(random)]
@@ -168,5 +171,154 @@ def random_message(random, build, blocks, gaps=False, absent=False):
 @pytest.mark.parametrize("ranks", [2, 3, 4, 8])
 def test_back_to_back(ranks, scale_format):
     random = np.random.default_rng([SEED, ranks])
-    build = Build(ranks=ranks, block=32, scale_format=scale_format)
-    run(build, [random_message(random, build, 3) for _ in range(4)], random)
+    build = Build(ranks=ranks, scale_format=scale_format)
+    run(build, [random_message(random, build, 3) for _ in range(max(4, 20 // ranks))], random)
+
+
+@pytest.mark.parametrize("scale_format", FORMATS)
+@pytest.mark.parametrize(("flit_bytes", "block"), [(8, 64), (8, 128), (16, 64), (4, 32)])
+def test_blocks_of_many_flits(flit_bytes, block, scale_format):
+    random = np.random.default_rng([SEED, block])
+    build = Build(ranks=3, flit_bytes=flit_bytes, block=block, scale_format=scale_format)
+    messages = [random_message(random, build, 2, gaps=True, absent=True) for _ in range(5)]
+    run(build, messages, random)
+
+
+@pytest.mark.parametrize("scale_format", FORMATS)
+@pytest.mark.parametrize(("flit_bytes", "block"), [(32, 32), (64, 32)])
+def test_blocks_of_a_flit_or_less(flit_bytes, block, scale_format):
+    random = np.random.default_rng([SEED, flit_bytes])
+    build = Build(flit_bytes=flit_bytes, block=block, scale_format=scale_format)
+    messages = [random_message(random, build, 5, absent=True) for _ in range(6)]
+    run(build, messages, random)
+
+
+def test_short_messages_between_long_ones():
+    """Each block knows its scale before those ahead have left, if it is shorter than they are."""
+    random = np.random.default_rng(SEED)
+    build = Build(block=128)
+    lengths = [128, 1, 1, 8, 9, 1, 256, 3, 127, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 128]
+    messages = [Message(build, *operands(random, 2, n, 128, "fp16")) for n in lengths]
+    run(build, messages, random)
+
+
+def test_floor_rule():
+    random = np.random.default_rng(SEED)
+    build = Build(ranks=4, scale_format="e8m0", e8m0_floor=True)
+    run(build, [random_message(random, build, 3, gaps=True) for _ in range(10)], random)
+
+
+@pytest.mark.parametrize("scale_format", FORMATS)
+def test_specials_leave_their_neighbours_alone(scale_format):
+    """Blocks: one, bad, zero, too large, one; alone in a message, and all in one."""
+    build = Build(ranks=2, scale_format=scale_format)
+    one = {"fp16": 0x3C00, "bf16": 0x3F80, "e8m0": 127}[scale_format]
+    largest = LARGEST[scale_format]
+    codes = np.full((2, 5 * 32), 100, np.int8)
+    codes[:, 64:96] = 0
+    for bad in BAD[scale_format]:
+        scales = np.array([[one, bad, one, largest, one]] * 2, DTYPE[scale_format])
+        scales[0, 1] = one
+        message = Message(build, codes, scales)
+        assert message.status.nan.tolist() == [False, True, False, False, False]
+        assert message.status.overflow.tolist() == [False, False, False, True, False]
+        assert not message.new_codes[32:96].any()
+        alone = [
+            Message(build, codes[:, 32 * k : 32 * k + 32], scales[:, k : k + 1]) for k in range(5)
+        ]
+        run(build, [message, *alone], np.random.default_rng(SEED))
+
+
+def test_no_source_gives_zeros():
+    build = Build(ranks=3)
+    codes, scales = operands(np.random.default_rng(SEED), 3, 32, 32, "fp16")
+    message = Message(build, codes, scales, np.array([True, False, False]))
+    message.sources = np.zeros(3, bool)
+    message.new_codes[:] = 0
+    message.new_scales[:] = 0
+    message.status.nan[:] = message.status.overflow[:] = False
+    run(build, [message], np.random.default_rng(SEED))
+
+
+def test_reset_clears_what_is_under_way():
+    """A flit that was in the pipeline does not come out, and the next one begins a block."""
+    build = Build()
+    random = np.random.default_rng(SEED)
+    message = Message(build, *operands(random, 2, 64, 32, "fp16"))
+    cycles = list(message.cycles(random))
+    dut, reset = build.make(), Signal()
+
+    async def bench(ctx):
+        for given, _ in cycles[:6]:  # into the second block
+            ctx.set(dut.i.valid, 1)
+            ctx.set(dut.i.payload, given)
+            await ctx.tick()
+        ctx.set(dut.i.valid, 0)
+        ctx.set(reset, 1)
+        await ctx.tick()
+        ctx.set(reset, 0)
+        for now in range(len(cycles) + dut.delay):
+            ctx.set(dut.i.valid, now < len(cycles))
+            if now < len(cycles):
+                ctx.set(dut.i.payload, cycles[now][0])
+            assert ctx.get(dut.o.valid) == (now >= dut.delay)
+            if now >= dut.delay:
+                want, got = cycles[now - dut.delay][1], ctx.get(dut.o.payload)
+                assert (got.data, got.blocks) == (want["data"], want["blocks"])
+            await ctx.tick()
+
+    simulator = Simulator(ResetInserter(reset)(dut))
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(bench)
+    simulator.run()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("scale_format", FORMATS)
+@pytest.mark.parametrize("block", [32, 64, 128, 256, 512])
+@pytest.mark.parametrize("ranks", [2, 3, 4, 5, 6, 7, 8, 16])
+def test_long_runs(ranks, block, scale_format):
+    random = np.random.default_rng([SEED, ranks, block])
+    flit_bytes = int(random.choice([8, 16, 32, 64]))
+    print(f"flit_bytes {flit_bytes}")
+    build = Build(ranks, flit_bytes, block, scale_format)
+    messages = [random_message(random, build, 6, gaps=True, absent=True) for _ in range(12)]
+    run(build, messages, random)
+
+
+#: ranks, flit, block, then the delay with fp16, bf16 and E8M0 scales.
+DELAYS = [(2, 8, 64, 33, 34, 28), (4, 8, 64, 35, 36, 30), (8, 16, 64, 36, 38, 32)]
+
+
+@pytest.mark.parametrize(("ranks", "flit_bytes", "block", "fp16", "bf16", "e8m0"), DELAYS)
+def test_delay(ranks, flit_bytes, block, fp16, bf16, e8m0):
+    for name, want in (("fp16", fp16), ("bf16", bf16), ("e8m0", e8m0)):
+        dut = InqReducer(ranks, flit_bytes, block, name)
+        assert dut.delay == want
+        assert dut.block_wait == block // flit_bytes - 1
+
+
+@pytest.mark.parametrize("scale_format", FORMATS)
+def test_at_most_40_cycles_longer_than_a_plain_sum(scale_format):
+    """Apart from the wait for the block's last flit."""
+    for ranks in range(2, 17):
+        plain = Reducer(SwitchConfig(ranks=ranks, flit_bytes=8, formats=("fp16",)))
+        for flit_bytes in (8, 16, 32, 64):
+            dut = InqReducer(ranks, flit_bytes, 64, scale_format)
+            assert dut.delay - dut.block_wait - plain.delay <= 40
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        (dict(ranks=1), "ranks: must be 2..16, not 1"),
+        (dict(ranks=17), "ranks: must be 2..16, not 17"),
+        (dict(flit_bytes=12), "flit_bytes: must be a power of two, 2..64, not 12"),
+        (dict(flit_bytes=128), "flit_bytes: must be a power of two, 2..64, not 128"),
+        (dict(block=48), "block: must be one of 32, 64, 128, 256, 512, not 48"),
+        (dict(scale_format="fp8"), "scale_format: must be one of fp16, bf16, e8m0, not 'fp8'"),
+    ],
+)
+def test_parameters_out_of_range(parameters, message):
+    with pytest.raises(ValueError, match=rf"^{message}$"):
+        Build(**parameters).make()
