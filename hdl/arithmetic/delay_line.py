@@ -11,6 +11,9 @@ __all__ = ["DelayLine", "delayed"]
 
 #: A memory needs a word to be written, one to be read, and its output register.
 SHORTEST_MEMORY = 3
+#: Bits, at most, of one memory: 8 block RAMs of a 7-series device side by side. Python's simulator
+#: nests an expression as deep as a memory is wide.
+WIDEST_MEMORY = 576
 
 
 def delayed(m, value, cycles, *, name):
@@ -52,22 +55,24 @@ class DelayLine(wiring.Component):
         if self._cycles < SHORTEST_MEMORY:
             m.d.comb += self.o.eq(delayed(m, self.i, self._cycles, name="word"))
             return m
-        # Where a word is written, the one of `cycles` ago was read the cycle before.
-        words = self._cycles
-        style = "block" if words * self._width >= BLOCK_RAM_BITS else "distributed"
-        m.submodules.memory = memory = Memory(
-            shape=self._width, depth=words, init=[], attrs={"ram_style": style}
-        )
-        write, read = memory.write_port(), memory.read_port()
-        here = Signal(range(words))
-        following = Signal(range(words))
-        m.d.comb += [
-            following.eq(Mux(here == words - 1, 0, here + 1)),
-            write.en.eq(1),
-            write.addr.eq(here),
-            write.data.eq(self.i),
-            read.addr.eq(following),
-            self.o.eq(read.data),
-        ]
+        here, following = Signal(range(self._cycles)), Signal(range(self._cycles))
+        m.d.comb += following.eq(Mux(here == self._cycles - 1, 0, here + 1))
         m.d.sync += here.eq(following)
+        for start in range(0, self._width, WIDEST_MEMORY):
+            part = slice(start, min(start + WIDEST_MEMORY, self._width))
+            memory = self._memory(part.stop - part.start)
+            m.submodules[f"memory_{start}"] = memory
+            # Where a word is written, the one of `cycles` ago was read the cycle before.
+            write, read = memory.write_port(), memory.read_port()
+            m.d.comb += [
+                write.en.eq(1),
+                write.addr.eq(here),
+                write.data.eq(self.i[part]),
+                read.addr.eq(following),
+                self.o[part].eq(read.data),
+            ]
         return m
+
+    def _memory(self, width):
+        style = "block" if self._cycles * self._width >= BLOCK_RAM_BITS else "distributed"
+        return Memory(shape=width, depth=self._cycles, init=[], attrs={"ram_style": style})

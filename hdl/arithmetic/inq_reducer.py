@@ -341,17 +341,21 @@ class InqReducer(wiring.Component):
     def _connect_hold(self, m, section, keep, bad):
         """Sums, and which lanes count, wait for the block's scale."""
         quantize, dot = self._quantize[section], self._dot[section]
-        wait = self._quantize_at - self._sums_at
-        sums = Cat(dot.sums)
-        keep = delayed(m, keep[self._section(section)], 3, name=f"keep_sums_{section}")
-        hold = DelayLine(len(sums) + self._lanes, wait)
+        bits = len(dot.sums[0])
+        sums = self._lanes * bits
+        hold = DelayLine(sums + self._lanes, self._quantize_at - self._sums_at)
         m.submodules[f"hold_{section}"] = hold
+        for lane, total in enumerate(dot.sums):
+            m.d.comb += [
+                hold.i.word_select(lane, bits).eq(total),
+                quantize.sums[lane].eq(hold.o.word_select(lane, bits)),
+            ]
+        keep = delayed(m, keep[self._section(section)], 3, name=f"keep_sums_{section}")
         m.d.comb += [
-            hold.i.eq(Cat(sums, keep)),
-            Cat(quantize.sums).eq(hold.o[: len(sums)]),
-            quantize.keep.eq(hold.o[len(sums) :] & ~bad.replicate(self._lanes)),
+            hold.i[sums:].eq(keep),
+            quantize.keep.eq(hold.o[sums:] & ~bad.replicate(self._lanes)),
         ]
-        return hold.o[len(sums) :].any()
+        return hold.o[sums:].any()
 
     def _put_output(self, m, section, kept, result, begun):
         quantize, output, bits = self._quantize[section], self.o.payload, self._layout.bits

@@ -35,10 +35,12 @@ def clocked(dut, bench):
 # Delay line
 
 
+@pytest.mark.parametrize("width", [8, 1300])
 @pytest.mark.parametrize("cycles", [1, 2, 3, 5, 8, 9])
-def test_delay_line(cycles):
-    dut = DelayLine(8, cycles)
-    words = np.random.default_rng([SEED, cycles]).integers(0, 256, 40).tolist()
+def test_delay_line(cycles, width):
+    dut = DelayLine(width, cycles)
+    random = np.random.default_rng([SEED, cycles])
+    words = [int.from_bytes(random.bytes(width // 8 + 1)) & ((1 << width) - 1) for _ in range(40)]
 
     async def bench(ctx):
         for now, word in enumerate(words):
