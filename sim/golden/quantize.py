@@ -101,26 +101,11 @@ def _scale_for(
 def _nearest_codes(values: np.ndarray, step: np.ndarray, code_bits: int) -> np.ndarray:
     """``values / step`` to the nearest whole number, ties to even, within the codes; float64.
 
-    Of a float32 number's quotient by a scale of 11 bits, float64 tells a half from what lies next
-    to it: they differ by at least 2^-25 of it. Of a float64 number's, it may not.
+    float64's rounded quotient is a half only where the exact one is. For a half h, h * step is a
+    float64 number, and any other one is at least a last place away from it. Divided by step, that
+    is more than half a last place of h, since significands are at least 1 and below 2.
     """
     last_code = (1 << (code_bits - 1)) - 1
     code = values / step
     np.rint(code, out=code)
-    np.clip(code, -last_code, last_code, out=code)
-    if values.dtype == np.float64:
-        code = np.copysign(_corrected(np.abs(code), np.abs(values), step), values)
-        np.clip(code, -last_code, last_code, out=code)
-    return code
-
-
-def _corrected(code: np.ndarray, magnitude: np.ndarray, step: np.ndarray) -> np.ndarray:
-    """`code`, or its neighbour where ``magnitude / step`` is on the other side of a half.
-
-    A half times `step` is exact, and so is the comparison with it.
-    """
-    above, below = (code + 0.5) * step, (code - 0.5) * step
-    odd = code % 2 == 1
-    up = (magnitude > above) | ((magnitude == above) & odd)
-    down = (magnitude < below) | ((magnitude == below) & odd)
-    return code + up - down
+    return np.clip(code, -last_code, last_code, out=code)

@@ -358,6 +358,28 @@ def test_quantize_is_the_rule_on_exact_numbers(drawn):
 
 
 @pytest.mark.parametrize("name", FORMATS)
+def test_quantize_tells_a_half_from_the_float64_numbers_next_to_it(name):
+    """Every half of a step, for scales of all significands, from just below to just above."""
+    rules = Rules(name)
+    binade = 1 if name == "e8m0" else 1 << exact.WIDTHS[name][1]
+    base = {"fp16": 0x3C00, "bf16": 0x3F80, "e8m0": 127}[name]
+    step = scale_values(np.arange(base, base + binade), name)[:, None]
+    odd = 2 * np.arange(127) + 1.0
+    half = odd / 2 * step
+    whole = np.broadcast_to(np.arange(127), half.shape)
+    last = rules.last_code * step[:, 0]
+    for values, want in (
+        (np.nextafter(half, 0), whole),
+        (half, whole + whole % 2),
+        (np.nextafter(half, np.inf), whole + 1),
+    ):
+        values = np.concatenate([values, last[:, None]], axis=1)
+        codes, scales = quantize(values, block=128, scale_format=name)
+        assert np.array_equal(scales[:, 0], np.arange(base, base + binade))
+        assert np.array_equal(codes[:, :-1], want)
+
+
+@pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_quantize_marks_a_block_that_is_not_finite(name, bad):
     values = np.ones((2, 6), np.float32)
