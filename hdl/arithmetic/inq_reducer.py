@@ -4,17 +4,12 @@
 
 from amaranth import Cat, Const, Module, Mux, Signal, unsigned
 from amaranth.lib import data, stream, wiring
-from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from .align_scales import AlignScales
-from .block_maximum import BlockMaximum
-from .block_scale import BlockScale
-from .delay_line import DelayLine, delayed
+from .delay_line import delayed
 from .dot_product import DotProduct
-from .new_scale import NewScale
-from .pipeline import register
-from .quantize import Quantize
+from .requantize import Requantize
 from .scale_formats import CODE_BITS, SCALE_FORMATS
 
 __all__ = ["InqInput", "InqOutput", "InqReducer", "blocks_per_flit"]
@@ -116,16 +111,15 @@ class InqReducer(wiring.Component):
         _check(ranks, flit_bytes, block, scale_format)
         self._ranks = ranks
         self._flit_bytes = flit_bytes
-        self._layout = layout = SCALE_FORMATS[scale_format]
-        self._flits = max(1, block // flit_bytes)  # of a block
+        self._layout = SCALE_FORMATS[scale_format]
+        self._flits = flits = max(1, block // flit_bytes)  # of a block
         sections = range(blocks_per_flit(flit_bytes, block))
         self._lanes = lanes = flit_bytes // len(sections)  # of a section: a block's in a flit
         self._align = [AlignScales(ranks, scale_format) for _ in sections]
         self._dot = [DotProduct(ranks, lanes, scale_format) for _ in sections]
-        self._maximum = [BlockMaximum(lanes, layout.sum_bits(ranks)) for _ in sections]
-        self._new_scale = [NewScale(ranks, scale_format, e8m0_floor) for _ in sections]
-        self._block_scale = [BlockScale(scale_format) for _ in sections]
-        self._quantize = [Quantize(ranks, lanes, scale_format) for _ in sections]
+        self._requantize = [
+            Requantize(ranks, lanes, flits, scale_format, e8m0_floor) for _ in sections
+        ]
         inputs = InqInput(ranks, flit_bytes, block, scale_format)
         outputs = InqOutput(flit_bytes, block, scale_format)
         super().__init__(
@@ -141,15 +135,14 @@ class InqReducer(wiring.Component):
 
         It includes the wait for the block's maximum: as many cycles as it has flits, less one.
         """
-        return self._quantize_at + self._quantize[0].delay
+        return self._sums_at + self._requantize[0].delay
 
     @property
     def block_wait(self) -> int:
         """Cycles of the delay in which a block's first flit waits for its last."""
-        return self._flits - 1
+        return self._requantize[0].block_wait
 
-    # The cycles, counted from a flit's input, in which the blocks take it; for `NewScale` and what
-    # follows, up to the wait, from the block's last flit.
+    # The cycles, counted from a flit's input, in which the blocks take it.
 
     @property
     def _dot_at(self) -> int:
@@ -159,40 +152,19 @@ class InqReducer(wiring.Component):
     def _sums_at(self) -> int:
         return self._dot_at + self._dot[0].delay
 
-    @property
-    def _new_scale_at(self) -> int:
-        return self._sums_at + self._maximum[0].delay
-
-    @property
-    def _scale_known_at(self) -> int:
-        return self._new_scale_at + self._new_scale[0].delay
-
-    @property
-    def _block_scale_at(self) -> int:
-        queue = 1 if self._flits > 1 else 0
-        return self._scale_known_at + self.block_wait + queue
-
-    @property
-    def _quantize_at(self) -> int:
-        return self._block_scale_at + self._block_scale[0].delay
-
     def elaborate(self, platform):
         m = Module()
-        self._valid = self._delayed_valid(m)
-        first, last = self._block_ends(m)
-        flit = self.i.payload
-        self._codes = self._skewed_codes(m)
-        keep = delayed(m, flit.keep, self._dot_at + self._ranks - 1, name="keep_dot")
-        m.submodules.wait_first = wait_first = DelayLine(1, self._block_scale_at)
-        m.d.comb += wait_first.i.eq(first)
-        begins = wait_first.o & self._valid[self._block_scale_at]
+        valid = self._delayed_valid(m)
+        ends = delayed(m, Cat(self._block_ends(m)), self._sums_at, name="ends")
+        codes = self._skewed_codes(m)
+        # The dot product takes it in the last rank's turn.
+        keep_at = self._dot_at + self._ranks - 1
+        keep = delayed(m, self.i.payload.keep, keep_at, name="keep_dot")
+        keep_sums = delayed(m, keep, self._sums_at - keep_at, name="keep_sums")
         for section in range(len(self._dot)):
-            self._connect_sums(m, section, keep)
-            done = self._connect_maximum(m, section, first, last)
-            known = self._connect_new_scale(m, section, done)
-            entry = self._wait_for_turn(m, section, known, begins)
-            self._connect_quantize(m, section, keep, entry, begins)
-        m.d.comb += self.o.valid.eq(self._valid[self.delay])
+            self._connect_sums(m, section, codes, keep)
+            self._connect_requantize(m, section, valid[self._sums_at], ends, keep_sums)
+        m.d.comb += self.o.valid.eq(valid[self.delay])
         return m
 
     def _delayed_valid(self, m):
@@ -218,9 +190,6 @@ class InqReducer(wiring.Component):
             m.d.sync += position.eq(Mux(last, 0, position + 1))
         return first, last
 
-    def _section(self, section):
-        return slice(section * self._lanes, (section + 1) * self._lanes)
-
     def _skewed_codes(self, m):
         """Each rank's codes when its aligned scale is there: one cycle after the rank before."""
         bits = self._flit_bytes * CODE_BITS
@@ -230,143 +199,38 @@ class InqReducer(wiring.Component):
             codes.append(delayed(m, flit, self._dot_at + rank, name=f"codes_{rank}"))
         return codes
 
-    def _connect_sums(self, m, section, keep):
+    def _connect_sums(self, m, section, codes, keep):
         m.submodules[f"align_{section}"] = align = self._align[section]
         m.submodules[f"dot_{section}"] = dot = self._dot[section]
-        bits = self._layout.bits
         m.d.comb += [
             align.sources.eq(self.i.payload.sources),
-            dot.keep.eq(keep[self._section(section)]),
+            dot.keep.eq(keep.word_select(section, self._lanes)),
         ]
         for rank in range(self._ranks):
-            scale = self.i.payload.scales.word_select(rank * len(self._align) + section, bits)
-            codes = self._codes[rank].word_select(section, self._lanes * CODE_BITS)
+            number = rank * len(self._align) + section
+            scale = self.i.payload.scales.word_select(number, self._layout.bits)
             m.d.comb += [
                 align.scales[rank].eq(scale),
-                dot.codes[rank].eq(codes),
+                dot.codes[rank].eq(codes[rank].word_select(section, self._lanes * CODE_BITS)),
                 dot.aligned[rank].eq(align.aligned[rank]),
             ]
 
-    def _connect_maximum(self, m, section, first, last):
-        m.submodules[f"maximum_{section}"] = maximum = self._maximum[section]
-        ends = delayed(m, Cat(first, last), self._sums_at, name=f"ends_{section}")
+    def _connect_requantize(self, m, section, valid, ends, keep):
+        m.submodules[f"requantize_{section}"] = requantize = self._requantize[section]
+        align, dot, output = self._align[section], self._dot[section], self.o.payload
+        facts = Cat(align.bad, align.reference)
+        facts = delayed(m, facts, self._sums_at - self._dot_at, name=f"facts_{section}")
         m.d.comb += [
-            maximum.valid.eq(self._valid[self._sums_at]),
-            Cat(maximum.first, maximum.last).eq(ends),
-            *(
-                port.eq(total)
-                for port, total in zip(maximum.sums, self._dot[section].sums, strict=True)
-            ),
-        ]
-        return maximum.done
-
-    def _connect_new_scale(self, m, section, done):
-        """Whether a new scale is known in this cycle; then all that is kept of a block."""
-        m.submodules[f"new_scale_{section}"] = new_scale = self._new_scale[section]
-        align = self._align[section]
-        wait = self._new_scale_at - self._dot_at
-        reference = align.reference
-        if self._layout.fixed_reference is None:
-            reference = delayed(m, reference, wait, name=f"reference_{section}")
-        bad = delayed(m, align.bad, wait, name=f"bad_{section}")
-        m.d.comb += [
-            new_scale.largest.eq(self._maximum[section].largest),
-            new_scale.reference.eq(reference),
-            new_scale.bad.eq(bad),
-        ]
-        known = done
-        for cycle in range(new_scale.delay):
-            later = Signal(name=f"known_{section}_{cycle}")
-            m.d.sync += later.eq(known)
-            known = later
-        entry = [new_scale.scale, new_scale.overflow]
-        entry.append(delayed(m, bad, new_scale.delay, name=f"bad_known_{section}"))
-        if self._layout.fixed_reference is None:
-            name = f"reference_known_{section}"
-            entry.append(delayed(m, reference, new_scale.delay, name=name))
-        return known, Cat(entry)
-
-    def _wait_for_turn(self, m, section, known, begins):
-        """A block's entry in the cycle in which its first flit is about to be quantized.
-
-        Short blocks know their scale before the blocks ahead of them have left.
-        """
-        known, entry = known
-        if self._flits == 1:
-            return entry
-        m.submodules[f"scales_{section}"] = memory = Memory(
-            shape=len(entry), depth=self._flits, init=[], attrs={"ram_style": "distributed"}
-        )
-        write, read = memory.write_port(), memory.read_port(domain="comb")
-        put, taken = Signal(range(self._flits)), Signal(range(self._flits))
-        m.d.comb += [
-            write.en.eq(known),
-            write.addr.eq(put),
-            write.data.eq(entry),
-            read.addr.eq(taken),
-        ]
-        m.d.sync += [put.eq(put + known), taken.eq(taken + begins)]
-        return read.data
-
-    def _connect_quantize(self, m, section, keep, entry, begins):
-        m.submodules[f"block_scale_{section}"] = block_scale = self._block_scale[section]
-        m.submodules[f"quantize_{section}"] = quantize = self._quantize[section]
-        scale, overflow, bad, reference = self._entry_fields(entry)
-        m.d.comb += [
-            block_scale.valid.eq(begins),
-            block_scale.scale.eq(scale),
-            block_scale.reference.eq(reference),
-            quantize.places.eq(block_scale.places),
-            quantize.negated.eq(block_scale.negated),
-            quantize.reciprocal.eq(block_scale.reciprocal),
-        ]
-        result = Cat(scale, overflow, bad)
-        result = register(m, result, valid=begins, name=f"result_{section}_first")
-        begun = [begins]
-        for cycle in range(block_scale.delay + quantize.delay):
-            later = Signal(name=f"begun_{section}_{cycle}")
-            m.d.sync += later.eq(begun[-1])
-            begun.append(later)
-        result = register(m, result, valid=begun[1], name=f"result_{section}_second")
-        kept = self._connect_hold(m, section, keep, bad=result[-1])
-        self._put_output(m, section, kept, result, begun[-1])
-
-    def _entry_fields(self, entry):
-        bits = self._layout.bits
-        reference = entry[bits + 2 :]
-        if self._layout.fixed_reference is not None:
-            reference = Const(self._layout.fixed_reference)
-        return entry[:bits], entry[bits], entry[bits + 1], reference
-
-    def _connect_hold(self, m, section, keep, bad):
-        """Sums, and which lanes count, wait for the block's scale."""
-        quantize, dot = self._quantize[section], self._dot[section]
-        bits = len(dot.sums[0])
-        sums = self._lanes * bits
-        hold = DelayLine(sums + self._lanes, self._quantize_at - self._sums_at)
-        m.submodules[f"hold_{section}"] = hold
-        for lane, total in enumerate(dot.sums):
-            m.d.comb += [
-                hold.i.word_select(lane, bits).eq(total),
-                quantize.sums[lane].eq(hold.o.word_select(lane, bits)),
-            ]
-        keep = delayed(m, keep[self._section(section)], 3, name=f"keep_sums_{section}")
-        m.d.comb += [
-            hold.i[sums:].eq(keep),
-            quantize.keep.eq(hold.o[sums:] & ~bad.replicate(self._lanes)),
-        ]
-        return hold.o[sums:].any()
-
-    def _put_output(self, m, section, kept, result, begun):
-        quantize, output, bits = self._quantize[section], self.o.payload, self._layout.bits
-        result = delayed(m, Cat(result, kept), quantize.delay, name=f"output_{section}")
-        block = begun & result[-1]
-        m.d.comb += [
-            output.data.word_select(section, self._lanes * CODE_BITS).eq(quantize.codes),
-            output.blocks[section].eq(block),
-            output.scales.word_select(section, bits).eq(result[:bits]),
-            output.overflow[section].eq(block & result[bits]),
-            output.nan[section].eq(block & result[bits + 1]),
+            requantize.valid.eq(valid),
+            Cat(requantize.first, requantize.last).eq(ends),
+            requantize.keep.eq(keep.word_select(section, self._lanes)),
+            Cat(requantize.bad, requantize.reference).eq(facts),
+            *(port.eq(total) for port, total in zip(requantize.sums, dot.sums, strict=True)),
+            output.data.word_select(section, self._lanes * CODE_BITS).eq(requantize.codes),
+            output.blocks[section].eq(requantize.begins),
+            output.scales.word_select(section, self._layout.bits).eq(requantize.scale),
+            output.nan[section].eq(requantize.begins & requantize.nan),
+            output.overflow[section].eq(requantize.begins & requantize.overflow),
         ]
 
 
