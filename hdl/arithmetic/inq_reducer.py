@@ -12,7 +12,7 @@ from .dot_product import DotProduct
 from .requantize import Requantize
 from .scale_formats import CODE_BITS, SCALE_FORMATS
 
-__all__ = ["InqInput", "InqOutput", "InqReducer", "blocks_per_flit"]
+__all__ = ["InqInput", "InqOutput", "InqReducer", "blocks_per_flit", "check_inq_parameters"]
 
 BLOCKS = (32, 64, 128, 256, 512)
 
@@ -108,7 +108,7 @@ class InqReducer(wiring.Component):
         scale_format: str = "fp16",
         e8m0_floor: bool = False,
     ):
-        _check(ranks, flit_bytes, block, scale_format)
+        check_inq_parameters(ranks, flit_bytes, block, scale_format)
         self._ranks = ranks
         self._flit_bytes = flit_bytes
         self._layout = SCALE_FORMATS[scale_format]
@@ -234,7 +234,9 @@ class InqReducer(wiring.Component):
         ]
 
 
-def _check(ranks, flit_bytes, block, scale_format):
+def check_inq_parameters(ranks: int, flit_bytes: int, block: int, scale_format: str):
+    """Raises ValueError, which names a parameter, its rule and its value, where one is wrong."""
+
     def refuse(name, rule, value):
         raise ValueError(f"{name}: must be {rule}, not {value!r}")
 
