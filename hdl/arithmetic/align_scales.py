@@ -8,7 +8,6 @@ from amaranth.lib.wiring import In, Out
 
 from .delay_line import delayed
 from .largest import LargestExponent
-from .pipeline import register
 from .scale_formats import SCALE_FORMATS
 
 __all__ = ["PLACE_BITS", "AlignScales", "aligned_shape"]
@@ -35,6 +34,7 @@ class AlignScales(wiring.Component):
     ----------
     ranks : number of scales
     scale_format : ``fp16``, ``bf16`` or ``e8m0``
+    registered : results are registers; else the user has one behind them
 
     Ports
     -----
@@ -45,8 +45,9 @@ class AlignScales(wiring.Component):
     bad : a scale is NaN, infinite or negative (-0 is 0), after `delay` cycles
     """
 
-    def __init__(self, ranks: int, scale_format: str):
+    def __init__(self, ranks: int, scale_format: str, *, registered: bool = True):
         self._ranks = ranks
+        self._register = int(registered)
         self._layout = layout = SCALE_FORMATS[scale_format]
         self._search = LargestExponent(ranks) if layout.fixed_reference is None else None
         super().__init__(
@@ -62,7 +63,7 @@ class AlignScales(wiring.Component):
     @property
     def delay(self) -> int:
         """Cycles from scales to the first rank's aligned one."""
-        return self._search_delay + 1
+        return self._search_delay + self._register
 
     @property
     def _search_delay(self) -> int:
@@ -104,7 +105,7 @@ class AlignScales(wiring.Component):
         m.d.comb += [
             port.eq(exponent) for port, exponent in zip(search.exponents, exponents, strict=True)
         ]
-        m.d.comb += self.reference.eq(delayed(m, search.largest, 1, name="reference"))
+        m.d.comb += self.reference.eq(delayed(m, search.largest, self._register, name="reference"))
 
     def _put_aligned(self, m, rank, scale, exponent):
         """Fields wait for the search and for the rank's turn; then they are shifted."""
@@ -125,7 +126,8 @@ class AlignScales(wiring.Component):
                 value = self._place(distance, rank, m)
             else:
                 value = self._shifted(significand, distance)
-        m.d.comb += self.aligned[rank].eq(register(m, value, valid=1, name=f"aligned_{rank}"))
+        value = delayed(m, value, self._register, name=f"aligned_{rank}")
+        m.d.comb += self.aligned[rank].eq(value)
 
     def _fixed(self, significand, exponent):
         # 30 - e is one less than ~e, so a shift by ~e starts one bit higher.

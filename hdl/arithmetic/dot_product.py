@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from .align_scales import aligned_shape
 from .delay_line import delayed
 from .pipeline import register
-from .product_chain import ProductChain
+from .product_chain import PART_BITS, ProductChain
 from .scale_formats import CODE_BITS, SCALE_FORMATS
 
 __all__ = ["DotProduct"]
@@ -24,6 +24,7 @@ class DotProduct(wiring.Component):
     ranks : number of operands
     lanes : codes of each rank a cycle
     scale_format : ``fp16``, ``bf16`` or ``e8m0``
+    part_bits : see `ProductChain`
 
     Ports
     -----
@@ -33,8 +34,9 @@ class DotProduct(wiring.Component):
     sums : in two's complement, `delay` cycles after rank 0's codes
     """
 
-    def __init__(self, ranks: int, lanes: int, scale_format: str):
+    def __init__(self, ranks: int, lanes: int, scale_format: str, part_bits: int = PART_BITS):
         self._ranks = ranks
+        self._part_bits = part_bits
         self._lanes = lanes
         self._layout = SCALE_FORMATS[scale_format]
         super().__init__(
@@ -60,7 +62,7 @@ class DotProduct(wiring.Component):
         return m
 
     def _connect_chain(self, m, lane, codes):
-        chain = ProductChain(self._ranks, CODE_BITS, self._layout.window_bits)
+        chain = ProductChain(self._ranks, CODE_BITS, self._layout.window_bits, self._part_bits)
         m.submodules[f"chain_{lane}"] = chain
         for rank, code in enumerate(codes):
             m.d.comb += [chain.numbers[rank].eq(code), chain.factors[rank].eq(self.aligned[rank])]

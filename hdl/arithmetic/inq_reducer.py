@@ -9,6 +9,7 @@ from amaranth.lib.wiring import In, Out
 from .align_scales import AlignScales
 from .delay_line import delayed
 from .dot_product import DotProduct
+from .product_chain import PART_BITS
 from .requantize import Requantize
 from .scale_formats import CODE_BITS, SCALE_FORMATS
 
@@ -85,6 +86,7 @@ class InqReducer(wiring.Component):
     block : codes that share a scale: 32, 64, 128, 256 or 512
     scale_format : ``fp16``, ``bf16`` or ``e8m0``
     e8m0_floor : E8M0 by the rule of the OCP MX specification (see `NewScale`)
+    part_bits : bits of a scale that one multiplier takes (see `ProductChain`)
 
     Ports
     -----
@@ -107,6 +109,7 @@ class InqReducer(wiring.Component):
         block: int,
         scale_format: str = "fp16",
         e8m0_floor: bool = False,
+        part_bits: int = PART_BITS,
     ):
         check_inq_parameters(ranks, flit_bytes, block, scale_format)
         self._ranks = ranks
@@ -116,7 +119,7 @@ class InqReducer(wiring.Component):
         sections = range(blocks_per_flit(flit_bytes, block))
         self._lanes = lanes = flit_bytes // len(sections)  # of a section: a block's in a flit
         self._align = [AlignScales(ranks, scale_format) for _ in sections]
-        self._dot = [DotProduct(ranks, lanes, scale_format) for _ in sections]
+        self._dot = [DotProduct(ranks, lanes, scale_format, part_bits) for _ in sections]
         self._requantize = [
             Requantize(ranks, lanes, flits, scale_format, e8m0_floor) for _ in sections
         ]

@@ -1,30 +1,33 @@
 """One lane's sum of products over the ranks, as a chain of multipliers that add."""
 
-from amaranth import Cat, Module, Signal, signed, unsigned
+from itertools import pairwise
+
+from amaranth import Cat, Const, Module, Signal, signed, unsigned
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from .pipeline import register, tree_levels
 
-__all__ = ["ProductChain"]
+__all__ = ["PART_BITS", "ProductChain"]
 
-#: Bits of a factor that one multiplier takes: the unsigned part of an 18-bit port. What is above,
-#: up to 23 bits, fits the 25-bit port of a 7-series slice, or two of 18 bits.
-LOW_BITS = 17
+#: Bits of a factor that one multiplier takes: the unsigned part of a 25-bit port (7-series). For
+#: the 18-bit ports of ECP5, 17 is faster: a part that needs two multipliers adds them in its cycle.
+PART_BITS = 24
 
 
 class ProductChain(wiring.Component):
     """Adds ``number * factor`` over the ranks; exact.
 
     Each rank's product is added to the sum of those before it. A product and its addition are one
-    DSP slice, whose cascade is the chain; so N ranks take 2 N slices of a 7-series device, and an
-    adder that joins the sums of the factors' two parts.
+    DSP slice, whose cascade is the chain. A factor is cut in parts for the slices' ports: so N
+    ranks take 2 N slices of a 7-series device, and an adder that joins the sums of both parts.
 
     Parameters
     ----------
     ranks : number of products
     number_bits : of a number, in two's complement
-    factor_bits : of a factor, more than 17
+    factor_bits : of a factor
+    part_bits : of a factor's parts; the lowest may be shorter
 
     Ports
     -----
@@ -33,8 +36,9 @@ class ProductChain(wiring.Component):
     sum : in two's complement, `delay` cycles after rank 0's number
     """
 
-    def __init__(self, ranks: int, number_bits: int, factor_bits: int):
+    def __init__(self, ranks: int, number_bits: int, factor_bits: int, part_bits: int = PART_BITS):
         self._ranks = ranks
+        self._cuts = [0, *reversed(range(factor_bits - part_bits, 0, -part_bits)), factor_bits]
         super().__init__(
             {
                 "numbers": In(signed(number_bits)).array(ranks),
@@ -51,13 +55,16 @@ class ProductChain(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        low = self._chain(m, "low", slice(0, LOW_BITS))
-        high = self._chain(m, "high", slice(LOW_BITS, None))
         keep = self.keep
         for step in (1, 2):
             keep = register(m, keep, valid=1, name=f"keep_{step}")
+        joined = Const(0)
+        for low, high in pairwise(self._cuts):
+            # Of the lower parts' sum, the bits above their factors' add to this part's.
+            part = self._chain(m, f"part_{low}", slice(low, high))
+            joined = Cat(joined[:low], part + (joined >> low)).as_signed()
         total = Signal(self.sum.shape(), reset_less=True)
-        m.d.sync += total.eq(Cat(low[:LOW_BITS], high + (low >> LOW_BITS)).as_signed())
+        m.d.sync += total.eq(joined)
         with m.If(~keep):
             m.d.sync += total.eq(0)
         m.d.comb += self.sum.eq(total)

@@ -14,7 +14,7 @@ from .formats import FP16_REFERENCE, SIGNIFICAND_BITS, WINDOW_BITS, headroom_bit
 from .inq_reducer import InqOutput, check_inq_parameters
 from .normalize import Normalize
 from .pipeline import register, tree_levels
-from .product_chain import ProductChain
+from .product_chain import PART_BITS, ProductChain
 from .requantize import Requantize
 from .round import Round
 from .scale_formats import CODE_BITS, SCALE_FORMATS
@@ -24,6 +24,7 @@ __all__ = ["SharedInput", "SharedOutput", "SharedReducer"]
 FORMATS = ("fp16",)
 SCALES = SCALE_FORMATS["fp16"]
 LANE_BITS = 16
+FACTOR_REGISTER = 1
 #: A significand with its sign; codes are shorter.
 NUMBER_BITS = SIGNIFICAND_BITS + 1
 
@@ -71,6 +72,7 @@ class SharedReducer(wiring.Component):
     Parameters
     ----------
     ranks, flit_bytes, block : as `InqReducer`'s, but a block is at least a flit
+    part_bits : see `ProductChain`
 
     Ports
     -----
@@ -81,7 +83,7 @@ class SharedReducer(wiring.Component):
     The flits of one block come without a gap: valid from the first one until the last is taken.
     """
 
-    def __init__(self, ranks: int, flit_bytes: int, block: int):
+    def __init__(self, ranks: int, flit_bytes: int, block: int, part_bits: int = PART_BITS):
         check_inq_parameters(ranks, flit_bytes, block, SCALES.name)
         if block < flit_bytes:
             raise ValueError(f"block: must be at least flit_bytes ({flit_bytes}), not {block!r}")
@@ -89,8 +91,10 @@ class SharedReducer(wiring.Component):
         self._lanes = lanes = flit_bytes // 2
         self._halves = 2 * block // flit_bytes  # of flits, in a block
         self._decode = [Decode(ranks, FORMATS) for _ in range(lanes)]
-        self._align = AlignScales(ranks, SCALES.name)
-        self._chain = [ProductChain(ranks, NUMBER_BITS, SCALES.window_bits) for _ in range(lanes)]
+        self._align = AlignScales(ranks, SCALES.name, registered=False)
+        self._chain = [
+            ProductChain(ranks, NUMBER_BITS, SCALES.window_bits, part_bits) for _ in range(lanes)
+        ]
         headroom = headroom_bits(FORMATS)
         width = WINDOW_BITS + tree_levels(ranks)
         fixed = fixed_headroom(ranks, FORMATS)
@@ -109,7 +113,7 @@ class SharedReducer(wiring.Component):
 
     @property
     def _sums_at(self) -> int:
-        return self._align.delay + self._chain[0].delay
+        return self._align.delay + FACTOR_REGISTER + self._chain[0].delay
 
     @property
     def _round_at(self) -> int:
@@ -134,7 +138,7 @@ class SharedReducer(wiring.Component):
         m.d.sync += upper.eq(quantized & ~upper)
         self._connect_scales(m, quantized)
         keep = Mux(upper, flit.keep[self._lanes :], flit.keep[: self._lanes])
-        keep_at = self._align.delay + self._ranks - 1
+        keep_at = self._align.delay + FACTOR_REGISTER + self._ranks - 1
         keep = delayed(m, keep, keep_at, name="keep")
         for lane in range(self._lanes):
             self._connect_chain(m, lane, upper, keep[lane])
@@ -158,7 +162,9 @@ class SharedReducer(wiring.Component):
         m.d.comb += [decode.valid.eq(1), decode.sources.eq(flit.sources), chain.keep.eq(keep)]
         for rank in range(self._ranks):
             bits = flit.operands.word_select(rank, 2 * self._lanes * CODE_BITS)
-            operand = Mux(flit.sources[rank], bits.word_select(lane, LANE_BITS), 0)
+            # Without these two bits there is no infinity, NaN or sign; the number is cleared below.
+            operand = bits.word_select(lane, LANE_BITS)
+            operand = Cat(operand[:-2], operand[-2:] & flit.sources[rank].replicate(2))
             code = Mux(
                 upper,
                 bits.word_select(self._lanes + lane, CODE_BITS),
@@ -168,14 +174,18 @@ class SharedReducer(wiring.Component):
             name = f"{lane}_{rank}"
             number = Mux(decode.signs[rank], -decode.significands[rank], decode.significands[rank])
             number = Mux(flit.quantized, code.as_signed(), number)
-            fields = Cat(number[:NUMBER_BITS], decode.exponents[rank], flit.quantized)
+            flags = Cat(flit.quantized, flit.sources[rank])
+            fields = Cat(number[:NUMBER_BITS], decode.exponents[rank], flags)
             fields = delayed(m, fields, rank, name=f"fields_{name}")
-            power = _power_of_two(fields[NUMBER_BITS:-1], ~fields[-1])
-            number = register(m, fields[:NUMBER_BITS], valid=1, name=f"number_{name}")
-            power = register(m, power, valid=1, name=f"power_{name}")
+            power = _power_of_two(fields[NUMBER_BITS:-2], ~fields[-2])
+            factor = self._align.aligned[rank] | power
+            number = Signal(NUMBER_BITS, name=f"number_{name}", reset_less=True)
+            m.d.sync += number.eq(fields[:NUMBER_BITS])
+            with m.If(~fields[-1]):
+                m.d.sync += number.eq(0)
             m.d.comb += [
                 chain.numbers[rank].eq(number.as_signed()),
-                chain.factors[rank].eq(self._align.aligned[rank] | power),
+                chain.factors[rank].eq(register(m, factor, valid=1, name=f"factor_{name}")),
             ]
 
     def _connect_sum(self, m, lane):
