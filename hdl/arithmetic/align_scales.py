@@ -10,7 +10,7 @@ from .delay_line import delayed
 from .largest import LargestExponent
 from .scale_formats import SCALE_FORMATS
 
-__all__ = ["PLACE_BITS", "AlignScales", "aligned_shape"]
+__all__ = ["PLACE_BITS", "AlignScales", "aligned_shape", "is_bad"]
 
 #: Of an E8M0 scale in its window: the place of its one bit, and whether it has one.
 PLACE_BITS = 5
@@ -20,6 +20,13 @@ def aligned_shape(scale_format: str):
     """Shape of an aligned scale: an integer; of E8M0 its one bit's place, and below that a 1."""
     layout = SCALE_FORMATS[scale_format]
     return unsigned(1 + PLACE_BITS if layout.fraction_bits == 0 else layout.window_bits)
+
+
+def is_bad(scale, layout):
+    """The scale is NaN, infinite or negative; -0 is 0."""
+    if layout.fraction_bits == 0:
+        return scale.all()
+    return scale[layout.fraction_bits : -1].all() | (scale[-1] & scale[:-1].any())
 
 
 class AlignScales(wiring.Component):
@@ -76,7 +83,7 @@ class AlignScales(wiring.Component):
             scale = Signal(self._layout.bits, name=f"scale_{rank}")
             m.d.comb += scale.eq(Mux(self.sources[rank], self.scales[rank], 0))
             exponents.append(self._exponent(m, rank, scale))
-            bad.append(self._bad(scale))
+            bad.append(is_bad(scale, self._layout))
             self._put_aligned(m, rank, scale, exponents[-1])
         m.d.comb += self.bad.eq(delayed(m, Cat(bad).any(), self.delay, name="bad"))
         self._put_reference(m, exponents)
@@ -89,12 +96,6 @@ class AlignScales(wiring.Component):
         subnormal = ~field.any() if layout.smallest_exponent else 0
         m.d.comb += exponent.eq(field | subnormal)
         return exponent
-
-    def _bad(self, scale):
-        layout = self._layout
-        if layout.fraction_bits == 0:
-            return scale.all()
-        return scale[layout.fraction_bits : -1].all() | (scale[-1] & scale[:-1].any())
 
     def _put_reference(self, m, exponents):
         if self._search is None:

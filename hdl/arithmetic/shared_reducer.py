@@ -7,7 +7,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from .align import fixed_headroom
-from .align_scales import AlignScales
+from .align_scales import AlignScales, is_bad
 from .decode import Decode
 from .delay_line import delayed
 from .formats import FP16_REFERENCE, SIGNIFICAND_BITS, WINDOW_BITS, headroom_bits
@@ -91,7 +91,8 @@ class SharedReducer(wiring.Component):
         self._lanes = lanes = flit_bytes // 2
         self._halves = 2 * block // flit_bytes  # of flits, in a block
         self._decode = [Decode(ranks, FORMATS) for _ in range(lanes)]
-        self._align = AlignScales(ranks, SCALES.name, registered=False)
+        pairs = range(-(-ranks // 2))
+        self._align = [AlignScales(1, SCALES.name, registered=False) for _ in pairs]
         self._chain = [
             ProductChain(ranks, NUMBER_BITS, SCALES.window_bits, part_bits) for _ in range(lanes)
         ]
@@ -113,7 +114,7 @@ class SharedReducer(wiring.Component):
 
     @property
     def _sums_at(self) -> int:
-        return self._align.delay + FACTOR_REGISTER + self._chain[0].delay
+        return FACTOR_REGISTER + self._chain[0].delay
 
     @property
     def _round_at(self) -> int:
@@ -136,26 +137,30 @@ class SharedReducer(wiring.Component):
         quantized = self.i.valid & flit.quantized
         m.d.comb += self.i.ready.eq(~flit.quantized | upper)
         m.d.sync += upper.eq(quantized & ~upper)
-        self._connect_scales(m, quantized)
+        self._connect_scales(m, upper)
         keep = Mux(upper, flit.keep[self._lanes :], flit.keep[: self._lanes])
-        keep_at = self._align.delay + FACTOR_REGISTER + self._ranks - 1
+        keep_at = FACTOR_REGISTER + self._ranks - 1
         keep = delayed(m, keep, keep_at, name="keep")
         for lane in range(self._lanes):
-            self._connect_chain(m, lane, upper, keep[lane])
+            self._connect_chain(m, lane, quantized, upper, keep[lane])
             self._connect_sum(m, lane)
         keep = delayed(m, keep, self._sums_at - keep_at, name="keep_sums")
         self._put_sums(m, keep, self.i.valid & ~flit.quantized)
         self._put_codes(m, keep, quantized, upper)
         return m
 
-    def _connect_scales(self, m, quantized):
-        """Where operands are numbers, no rank has a scale, and aligned ones are 0."""
-        m.submodules.align = align = self._align
-        m.d.comb += align.sources.eq(Mux(quantized, self.i.payload.sources, 0))
-        for rank, scale in enumerate(align.scales):
-            m.d.comb += scale.eq(self.i.payload.scales.word_select(rank, SCALES.bits))
+    def _connect_scales(self, m, upper):
+        """Two ranks share a shifter: the even one in the first cycle of a flit, in its own turn,
+        and the odd one in the second, which is its turn too.
+        """
+        for pair, align in enumerate(self._align):
+            m.submodules[f"align_{pair}"] = align
+            even, odd = 2 * pair, min(2 * pair + 1, self._ranks - 1)
+            scales = [self.i.payload.scales.word_select(r, SCALES.bits) for r in (even, odd)]
+            scale = delayed(m, Mux(upper, scales[1], scales[0]), even, name=f"scale_{pair}")
+            m.d.comb += [align.scales[0].eq(scale), align.sources.eq(1)]
 
-    def _connect_chain(self, m, lane, upper, keep):
+    def _connect_chain(self, m, lane, quantized, upper, keep):
         m.submodules[f"decode_{lane}"] = decode = self._decode[lane]
         m.submodules[f"chain_{lane}"] = chain = self._chain[lane]
         flit = self.i.payload
@@ -174,19 +179,31 @@ class SharedReducer(wiring.Component):
             name = f"{lane}_{rank}"
             number = Mux(decode.signs[rank], -decode.significands[rank], decode.significands[rank])
             number = Mux(flit.quantized, code.as_signed(), number)
-            flags = Cat(flit.quantized, flit.sources[rank])
-            fields = Cat(number[:NUMBER_BITS], decode.exponents[rank], flags)
+            fields = Cat(number[:NUMBER_BITS], decode.exponents[rank])
             fields = delayed(m, fields, rank, name=f"fields_{name}")
-            power = _power_of_two(fields[NUMBER_BITS:-2], ~fields[-2])
-            factor = self._align.aligned[rank] | power
+            flags = Cat(flit.sources[rank], quantized, upper)
+            source, coded, upper_turn = delayed(m, flags, rank, name=f"flags_{name}")
             number = Signal(NUMBER_BITS, name=f"number_{name}", reset_less=True)
             m.d.sync += number.eq(fields[:NUMBER_BITS])
-            with m.If(~fields[-1]):
+            with m.If(~source):
                 m.d.sync += number.eq(0)
+            factor = self._factor(m, name, rank, fields[NUMBER_BITS:], coded, upper_turn)
             m.d.comb += [
                 chain.numbers[rank].eq(number.as_signed()),
-                chain.factors[rank].eq(register(m, factor, valid=1, name=f"factor_{name}")),
+                chain.factors[rank].eq(factor),
             ]
+
+    def _factor(self, m, name, rank, exponent, coded, upper):
+        """One register: a power of two, or the rank's scale, which the upper half keeps."""
+        aligned = self._align[rank // 2].aligned[0]
+        factor = Signal(SCALES.window_bits, name=f"factor_{name}", reset_less=True)
+        power = _power_of_two(exponent)
+        low, high = factor[: len(power)], factor[len(power) :]
+        with m.If(~upper):
+            m.d.sync += [low.eq(Mux(coded, aligned, power)), high.eq(aligned[len(power) :])]
+            with m.If(~coded):
+                m.d.sync += high.eq(0)
+        return factor
 
     def _connect_sum(self, m, lane):
         m.submodules[f"normalize_{lane}"] = normalize = self._normalize[lane]
@@ -226,13 +243,14 @@ class SharedReducer(wiring.Component):
         with m.If(quantized):
             m.d.sync += position.eq(Mux(last, 0, position + 1))
         ends = delayed(m, Cat(first, last), self._sums_at, name="ends")
-        wait = self._sums_at - self._align.delay
+        scales = [self.i.payload.scales.word_select(r, SCALES.bits) for r in range(self._ranks)]
+        bad = Cat(is_bad(scale, SCALES) for scale in scales) & self.i.payload.sources
         m.d.comb += [
             requantize.valid.eq(self._later(m, "codes", quantized, self._sums_at)),
             Cat(requantize.first, requantize.last).eq(ends),
             requantize.keep.eq(keep),
             requantize.reference.eq(SCALES.fixed_reference),
-            requantize.bad.eq(delayed(m, self._align.bad, wait, name="bad")),
+            requantize.bad.eq(delayed(m, bad.any(), self._sums_at, name="bad")),
             *(port.eq(chain.sum) for port, chain in zip(requantize.sums, self._chain, strict=True)),
         ]
         # What the lower half gives waits for the upper one.
@@ -259,8 +277,8 @@ class SharedReducer(wiring.Component):
         return flag
 
 
-def _power_of_two(exponent, enable):
+def _power_of_two(exponent):
     """2^(exponent - 1), which a significand counts in units of 2^-24, for fields from 1 on."""
     low = [exponent[:3] == k for k in range(8)]
-    high = [(exponent[3:] == k) & enable for k in range(4)]
+    high = [exponent[3:] == k for k in range(4)]
     return Cat(low[k % 8] & high[k // 8] for k in range(1, FP16_REFERENCE + 1))
