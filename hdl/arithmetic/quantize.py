@@ -148,7 +148,8 @@ class Quantize(wiring.Component):
 
     def _limited(self, m, lane, rounded, flags, keep):
         """One register: a code, at most 127 in magnitude."""
-        large, negative = flags[0], Mux(flags[0], flags[1], rounded[-1])
+        # The sum's sign: E8M0's quotient, up to 256 after overflow, may have lost its own.
+        large, negative = flags
         code = Signal(signed(CODE_BITS), name=f"code_{lane}", reset_less=True)
         # Of nine bits the upper two differ beyond -128..127, and -128 is one too many.
         large = large | (rounded[-1] ^ rounded[-2]) | (rounded[-2] & ~rounded[:-2].any())

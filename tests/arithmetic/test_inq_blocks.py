@@ -305,7 +305,11 @@ def telling_sums(random, step, largest, lanes):
     sums = []
     for _ in range(lanes):
         most = min(2 * largest / step, 600)
-        quotient = Fraction(int(random.integers(-int(most), int(most) + 1)), 2)
+        halves = int(random.integers(-int(most), int(most) + 1))
+        edge = int(random.choice([253, 254, 255, 256, 257, 509, 510, 511, 512, 513]))
+        if edge <= most and random.random() < 0.3:
+            halves = int(random.choice([-1, 1])) * edge
+        quotient = Fraction(halves, 2)
         total = int(quotient * step) + int(random.choice([-1, 0, 0, 0, 1]))
         sums.append(max(-largest, min(largest, total)))
     return sums
