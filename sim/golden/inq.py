@@ -4,34 +4,32 @@ Every rank holds signed codes of B bits (8, or 4) and one scale for each block o
 codes. L = 2^(B-1) - 1 is the last code (127, or 7). The steps, in the order of the hardware; all
 numbers are integers, and nothing is rounded but where it says so.
 
-1. **Dequantize.** A scale is ``q * 2^(e - offset)`` per step of a code, q its significand with the
+1. **Take apart.** A scale is ``q * 2^(e - offset)`` per step of a code, q its significand with the
    hidden bit, e its biased exponent field (a subnormal and zero have e = 1, no hidden bit)::
 
-                     q        e        offset   |code * q| for B = 8, -128 included
-       fp16   11 bits   1..30      25       18 bits: at most 128 * 2047 = 262016
-       bf16    8 bits   1..254     134      15 bits: at most 128 * 255 = 32640
-       E8M0    1 (1)    0..254     133       8 bits: at most 128 (B = 4: offset 129)
+                     q        e        offset
+       fp16   11 bits   1..30      25
+       bf16    8 bits   1..254     134
+       E8M0    1 (1)    0..254     133 (B = 4: 129)
 
-   A -128 (B = 4: a -8) that comes in counts as -128; no such code ever goes out.
+2. **Align the scales.** Once a rank and block, q goes to the top of a window and is shifted down by
+   R - e; what falls off the window's end is dropped, so a *scale* is truncated toward zero::
 
-2. **Align.** The magnitude of the product goes to the top of a window and is shifted down by
-   R - e; what falls off the window's end is dropped, so each *magnitude* is truncated toward zero,
-   before its sign is applied and before the sum::
+                     R (reference exponent)     below q   window    unit = weight of its last bit
+       fp16   30, always                29        40 bits   2^-24 (nothing is ever dropped)
+       bf16   largest e of the ranks    31        39 bits   2^(R - 134 - 31) = 2^(R - 165)
+       E8M0   largest e of the ranks    31        32 bits   2^(R - 133 - 31) = 2^(R - 164)
 
-                     R (reference exponent)     guard bits   window   unit = weight of its last bit
-       fp16   30, always                29           47 bits    2^-24 (nothing is ever dropped)
-       bf16   largest e of the ranks    24           39 bits    2^(R - 134 - 24) = 2^(R - 158)
-       E8M0   largest e of the ranks    24           32 bits    2^(R - 133 - 24) = 2^(R - 157)
+   aligned = (q << below) >> (R - e), and 0 for R - e of the window's width or more. R is the
+   largest e over the scales of that block at the ranks that take part, whatever their codes; a
+   zero scale's e is 1. A code counts 2^7 at most, so products keep 31 - 7 = 24 guard bits.
 
-   magnitude = (|code * q| << guard) >> (R - e), and 0 for R - e of the window's width or more.
-   R is the largest e over the scales of that block at the ranks that take part, whatever their
-   codes; a zero scale's e is 1.
+3. **Dequantize and sum.** The sum over the ranks of code * aligned, exactly. A code of -128 (B = 4:
+   -8) that comes in counts as -128; no such code ever goes out. In two's complement: fp16 51 bits
+   for up to 8 ranks (52 for 16), bf16 50 (51), E8M0 42 (43). Order cannot matter.
 
-3. **Sum.** Two's complement: 51 bits for fp16 and up to 8 ranks (52 for 16), 43 (44) for bf16, 35
-   (36) for E8M0. Order cannot matter.
-
-4. **Largest magnitude** M of the block: 50 bits for fp16 and 8 ranks, 42 for bf16, 35 for E8M0
-   (-128 at every rank is -2^34). Only codes inside the message count.
+4. **Largest magnitude** M of the block: 50 bits for fp16 and 8 ranks, 49 for bf16, 42 for E8M0
+   (-128 at every rank is -2^41). Only codes inside the message count.
 
 5. **Scale.** The smallest scale of the format with ``scale * L >= M * unit``: the exact M / L
    rounded *up*, once.
@@ -49,8 +47,8 @@ numbers are integers, and nothing is rounded but where it says so.
 
 6. **Codes.** sign(S) * min(L, RNE(|S| * unit / scale)), RNE of the *exact* quotient to nearest,
    ties to even. With the new scale's q', e' and g = e' - offset - log2(unit), the divisor is
-   ``q' * 2^g``. For up to 8 ranks: fp16 g = e' - 1 = 0..29; bf16 g = e' - R + 24 = -14..28; E8M0
-   q' = 1 and g = X' - R + 24 = -6..28. A negative g shifts S up instead: to less than 2^15, for M
+   ``q' * 2^g``. For up to 8 ranks: fp16 g = e' - 1 = 0..29; bf16 g = e' - R + 31 = -14..35; E8M0
+   q' = 1 and g = X' - R + 31 = -6..35. A negative g shifts S up instead: to less than 2^15, for M
    is small then. So a block normalized by M needs no more bits than the sum. Only after overflow,
    or by the floor rule, can min(L, ...) act.
 
@@ -178,13 +176,10 @@ def aligned_sums(
     distance = np.clip(reference - scales.exponent, 0, WINDOW_LIMIT)
     totals = np.zeros(blocks * block, np.int64)
     for rank in range(ranks):
-        # Sign apart from magnitude, as the window truncates; the scale is the same in a block.
         padded = np.zeros(blocks * block, np.int64)
         padded[:n] = codes[rank]
-        padded = padded.reshape(blocks, block)
-        product = np.abs(padded) * scales.significand[rank][:, None]
-        magnitude = (product << layout.guard_bits) >> distance[rank][:, None]
-        totals += np.where(padded < 0, -magnitude, magnitude).reshape(-1)
+        aligned = (scales.significand[rank] << layout.guard_bits) >> distance[rank]
+        totals += (padded.reshape(blocks, block) * aligned[:, None]).reshape(-1)
     unit = reference - layout.offset(code_bits) - layout.guard_bits
     return totals.reshape(blocks, block), unit
 

@@ -18,7 +18,7 @@ __all__ = ["SCALE_FORMATS", "DecodedScales", "ScaleFormat", "decode_scales", "ro
 class ScaleFormat:
     """A format of scales, as bits in `dtype`.
 
-    `guard_bits` lie below the last bit of a product at the window's reference exponent.
+    `guard_bits` lie below the last bit of a scale at the window's reference exponent.
     """
 
     dtype: np.dtype
@@ -44,8 +44,8 @@ class ScaleFormat:
 #: fp16's fixed window reaches from its largest exponent field, 30, to its smallest, 1.
 SCALE_FORMATS = {
     "fp16": ScaleFormat(np.dtype(np.uint16), 11, 1, 15, 0x7BFF, 0x7E00, 29, 30),
-    "bf16": ScaleFormat(np.dtype(np.uint16), 8, 1, 127, 0x7F7F, 0x7FC0, 24, None),
-    "e8m0": ScaleFormat(np.dtype(np.uint8), 1, 0, 127, 0xFE, 0xFF, 24, None),
+    "bf16": ScaleFormat(np.dtype(np.uint16), 8, 1, 127, 0x7F7F, 0x7FC0, 31, None),
+    "e8m0": ScaleFormat(np.dtype(np.uint8), 1, 0, 127, 0xFE, 0xFF, 31, None),
 }
 
 

@@ -7,8 +7,8 @@ from tests.golden import exact
 
 NAN = {"fp16": 0x7E00, "bf16": 0x7FC0, "e8m0": 0xFF}
 LARGEST = {"fp16": 0x7BFF, "bf16": 0x7F7F, "e8m0": 0xFE}
-#: Guard bits below the last bit of the block's largest scale; None: nothing is cut.
-GUARD = {"fp16": None, "bf16": 24, "e8m0": 24}
+#: Bits kept below the last bit of the block's largest scale; None: nothing is cut.
+KEPT = {"fp16": None, "bf16": 31, "e8m0": 31}
 
 
 @dataclass(frozen=True)
@@ -46,19 +46,16 @@ class Rules:
         return exact.unit_in_last_place(bits & 0x7FFF, self.scale_format)
 
 
-def guard_unit(scales: list[int], rules: Rules) -> Fraction:
-    """Below this, each magnitude of the block is cut; 0 where nothing is."""
-    if GUARD[rules.scale_format] is None:
+def unit_of(scales: list[int], rules: Rules) -> Fraction:
+    """Below this, each scale of the block is cut; 0 where nothing is."""
+    if KEPT[rules.scale_format] is None:
         return Fraction(0)
-    return max(rules.last_place(bits) for bits in scales) / 2 ** GUARD[rules.scale_format]
+    return max(rules.last_place(bits) for bits in scales) / 2 ** KEPT[rules.scale_format]
 
 
 def kept(number: Fraction, unit: Fraction) -> Fraction:
-    """`number` cut toward zero at `unit`."""
-    if not unit:
-        return number
-    count = abs(number) // unit
-    return count * unit if number >= 0 else -count * unit
+    """`number`, which is not negative, cut at `unit`."""
+    return number // unit * unit if unit else number
 
 
 def scale_for(largest: Fraction, rules: Rules) -> tuple[int, bool]:
@@ -98,10 +95,10 @@ def requantize(numbers: list[Fraction], rules: Rules) -> tuple[list[int], int, b
 
 def sums(codes: list[list[int]], scales: list[int], rules: Rules, *, cut=True) -> list[Fraction]:
     """Sums over the ranks of one block, of what the window keeps or of the exact values."""
-    unit = guard_unit(scales, rules) if cut else Fraction(0)
-    steps = [rules.step(bits) for bits in scales]
+    unit = unit_of(scales, rules) if cut else Fraction(0)
+    steps = [kept(rules.step(bits), unit) for bits in scales]
     return [
-        sum(kept(code * step, unit) for code, step in zip(column, steps, strict=True))
+        sum(code * step for code, step in zip(column, steps, strict=True))
         for column in zip(*codes, strict=True)
     ]
 
