@@ -34,8 +34,9 @@ class Queue(wiring.Component):
     queue also cuts the ready path.
 
     Small queues are LUT RAM, read at the output without a register. Large ones are block RAM, read
-    one cycle ahead; the word that comes into an empty one goes around it. Neither reads the address
-    that is being written, so no read port must be transparent.
+    two cycles ahead into an output register; the word that comes into an empty one goes around the
+    memory. A word that arrives while the only other one leaves late is offered two cycles later.
+    Neither reads the address that is being written, so no read port must be transparent.
     """
 
     def __init__(self, shape, *, depth: int):
@@ -77,27 +78,28 @@ class Queue(wiring.Component):
     def _block_ram(self, m):
         write, read = self._memory(m, self._depth, style="block", read_domain="sync")
         stored = Signal(range(self._depth + 1))
-        passed = Signal(self._shape)  # a word that went around the memory
-        from_memory = Signal()
+        fetched = Signal()  # the memory's output holds the word that comes next
         put = self.i.valid & self.i.ready
         advance = ~self.o.valid | self.o.ready
-        load = advance & (stored != 0)
-        store = put & ~(advance & (stored == 0))
+        bypass = put & advance & ~fetched & (stored == 0)
+        store = put & ~bypass
+        fetch = (stored != 0) & (advance | ~fetched)
         m.d.comb += [
-            self.level.eq(stored + self.o.valid),
+            self.level.eq(stored + fetched + self.o.valid),
             write.en.eq(store),
-            read.en.eq(load),
+            read.en.eq(fetch),
         ]
-        m.d.comb += self.o.payload.eq(Mux(from_memory, read.data, passed))
-        m.d.sync += stored.eq(stored + store - load)
+        m.d.sync += [
+            stored.eq(stored + store - fetch),
+            fetched.eq(fetch | (fetched & ~advance)),
+        ]
         with m.If(advance):
             m.d.sync += [
-                self.o.valid.eq(load | put),
-                from_memory.eq(load),
-                passed.eq(self.i.payload),
+                self.o.valid.eq(fetched | bypass),
+                self.o.payload.eq(Mux(fetched, read.data, self.i.payload)),
             ]
         self._advance(m, write.addr, store, self._depth)
-        self._advance(m, read.addr, load, self._depth)
+        self._advance(m, read.addr, fetch, self._depth)
 
     def _memory(self, m, words, *, style, read_domain):
         m.submodules.memory = memory = Memory(

@@ -119,7 +119,12 @@ class Switch(wiring.Component):
         }
         for name, events in totals.items():
             total = Signal(32, name=f"total_{name}")
-            m.d.sync += total.eq(total + sum(events[bit] for bit in range(len(events))))
+            # Registered first: counting adds nothing to the events' paths.
+            seen = Signal(len(events), name=f"seen_{name}")
+            m.d.sync += [
+                seen.eq(events),
+                total.eq(total + sum(seen[bit] for bit in range(len(events)))),
+            ]
             m.d.comb += getattr(registers, name).eq(total)
         last = {name: Signal.like(getattr(registers, f"last_{name}"), name=f"last_{name}_kept")
                 for name in ("code", "rank", "epoch", "waves")}  # fmt: skip

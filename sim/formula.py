@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from amaranth.hdl import UnusedElaboratable
 
+from hdl.accelerator.wave_table import READ_DELAY
 from hdl.arithmetic.reducer import Reducer
 from hdl.config import SwitchConfig
 
@@ -45,15 +46,16 @@ def first_wave_stages(config: SwitchConfig, wave_bytes: int | None = None) -> li
     headers = config.header_flits
     link = config.link_latency
     return [
-        Stage("request: transmitter's register", 1),
+        Stage("request: transmitter's two registers", 2),
         Stage("request: link", link + headers - 1),
-        Stage("endpoint: request queue, address register", 2),
+        Stage("endpoint: request queue, request and address registers", 3),
         Stage("memory: read latency", config.memory_latency),
-        Stage("endpoint: read data queue, transmitter's register", 2),
+        Stage("endpoint: transmitter's two registers", 2),
         Stage("read data: headers and payload on the link", packets * headers + flits - 1),
         Stage("read data: link", link),
-        Stage("wave table: last packet noted", 1),
-        Stage("wave table: read", 1),
+        Stage("wave table: register, last packet noted", 2),
+        Stage("read-out: wave taken", 1),
+        Stage("wave table: read", READ_DELAY),
         Stage("reducer", reducer_delay(config)),
         Stage("write-back FIFO, transmitter's register", 2),
         Stage("results: payload and further headers on the link",
@@ -62,7 +64,7 @@ def first_wave_stages(config: SwitchConfig, wave_bytes: int | None = None) -> li
         Stage("endpoint: write queue, data register", 2),
         Stage("memory: address before data", 1),
         Stage("memory: write response", 1),
-        Stage("endpoint: response queue, transmitter's register", 2),
+        Stage("endpoint: response queue, transmitter's two registers", 3),
         Stage("write response: link", link + headers - 1),
     ]  # fmt: skip
 

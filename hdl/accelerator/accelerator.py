@@ -24,14 +24,11 @@ from .read_out import ReadOut
 from .request_issuer import RequestIssuer
 from .trace import RankTrace, WaveTrace
 from .wave_controller import WaveController
-from .wave_table import WaveTable
+from .wave_table import READ_DELAY, WaveTable
 from .write_back import WriteBack
 from .write_tracker import WriteTracker
 
 __all__ = ["Accelerator", "AcceleratorPort"]
-
-#: Cycles from a wave table's read enable to its data.
-TABLE_DELAY = 1
 
 
 class AcceleratorPort(wiring.Signature):
@@ -95,7 +92,7 @@ class Accelerator(wiring.Component):
     posting : instructions (`Posting`)
     ended : an operation is over (`OperationEnd`)
     epoch, arrived, refused : of the barrier; ``refused`` by rank, in the cycle of the arrival
-    stray : by rank, a response came that nobody waits for
+    stray : by rank, read data came that nobody waits for; then by rank, a write response
     flag_error : by rank, a flag's write was answered with an error
     result_valid, nan, overflow : of the reducer's output
     reading, writing, waits_* : what `Counters` counts
@@ -103,8 +100,8 @@ class Accelerator(wiring.Component):
 
     Timing
     ------
-    Last arrival to first request, both at a port: 3 cycles. Last flit of a wave at a port to its
-    first result: `data_delay` + 1 cycles.
+    Last arrival to first request, both at a port: 4 cycles. Last flit of a wave at a port to its
+    first result: `data_delay` + 3 cycles.
     """
 
     def __init__(self, config: SwitchConfig):
@@ -119,7 +116,7 @@ class Accelerator(wiring.Component):
                 "epoch": Out(EPOCH_BITS),
                 "arrived": Out(ranks),
                 "refused": Out(ranks),
-                "stray": Out(ranks),
+                "stray": Out(2 * ranks),
                 "flag_error": Out(ranks),
                 "result_valid": Out(1),
                 "nan": Out(1),
@@ -140,7 +137,7 @@ class Accelerator(wiring.Component):
     @property
     def data_delay(self) -> int:
         """Cycles from a packet's start of read-out to its first result."""
-        return TABLE_DELAY + self._reducer.delay
+        return READ_DELAY + self._reducer.delay
 
     def elaborate(self, platform):
         m = Module()
@@ -207,8 +204,12 @@ class Accelerator(wiring.Component):
     def _request(self, m):
         """Waves to entries and requests."""
         controller = self._controller
+        # Registered on its way to the tables, which are many: no answer comes as soon as that.
+        reserve = {name: Signal.like(getattr(controller.reserve, name), name=f"reserve_{name}")
+                   for name in controller.reserve.signature.members}  # fmt: skip
+        m.d.sync += [later.eq(getattr(controller.reserve, name)) for name, later in reserve.items()]
         for rank, (table, issuer) in enumerate(zip(self._tables, self._issuers, strict=True)):
-            connect(m, controller.reserve, table.reserve)
+            m.d.comb += [getattr(table.reserve, name).eq(later) for name, later in reserve.items()]
             connect(m, issuer.o, flipped(self.ports[rank].requests))
             m.d.comb += [
                 issuer.valid.eq(controller.issue.valid),
@@ -223,6 +224,12 @@ class Accelerator(wiring.Component):
         """Read data to the tables, write responses to the tracker. Both always sink."""
         tracker = self._tracker
         for rank, (port, table) in enumerate(zip(self.ports, self._tables, strict=True)):
+            # One register between a port and the table's look into its entries.
+            received = stream.Signature(Beat(self._config), always_ready=True).create()
+            m.d.sync += [
+                received.valid.eq(port.read_data.valid),
+                received.payload.eq(port.read_data.payload),
+            ]
             header = port.write_responses.payload.header
             is_flag = (header.tag & FLAG_TAG) != 0
             answered = Signal(name=f"answered_{rank}")
@@ -232,8 +239,8 @@ class Accelerator(wiring.Component):
             m.d.comb += [
                 port.read_data.ready.eq(1),
                 port.write_responses.ready.eq(1),
-                table.i.valid.eq(port.read_data.valid),
-                table.i.payload.eq(port.read_data.payload),
+                table.i.valid.eq(received.valid),
+                table.i.payload.eq(received.payload),
                 answered.eq(port.write_responses.valid & ~is_flag & known),
                 tracker.acknowledge[rank].eq(answered),
                 tracker.acknowledged_slot[rank].eq(header.tag),
@@ -241,7 +248,8 @@ class Accelerator(wiring.Component):
                 bad.eq(header.status.as_value() > Response.EXOKAY.value),
                 self.flag_error[rank].eq(port.write_responses.valid & is_flag & bad),
                 nobodys.eq(port.write_responses.valid & ~is_flag & ~known),
-                self.stray[rank].eq(table.stray | tracker.stray[rank] | nobodys),
+                self.stray[rank].eq(table.stray),
+                self.stray[self._config.ranks + rank].eq(tracker.stray[rank] | nobodys),
                 self.response[rank].eq(answered & ~tracker.stray[rank]),
             ]
 
@@ -255,7 +263,9 @@ class Accelerator(wiring.Component):
         for rank, table in enumerate(self._tables):
             m.d.comb += [
                 table.entry.eq(read_out.entry),
+                table.taken.eq(read_out.taken),
                 table.read_enable.eq(read_out.read_enable),
+                table.read_entry.eq(read_out.read_entry),
                 table.read_flit.eq(read_out.read_flit),
                 read_out.ready[rank].eq(table.ready),
                 read_out.response[rank].eq(table.response),
@@ -278,14 +288,13 @@ class Accelerator(wiring.Component):
         """Results to the ports, and their acknowledgements."""
         read_out, tracker = self._read_out, self._tracker
         instructions, reducer = self._instructions, self._reducer
-        m.d.comb += instructions.destination_slot.eq(read_out.operation)
+        m.d.comb += instructions.destination_slot.eq(read_out.destinations_of)
         for rank, write_back in enumerate(self._write_backs):
             connect(m, write_back.o, flipped(self.ports[rank].writes))
             for name in ("valid", "flits", "size", "opens", "write_slot"):
                 m.d.comb += getattr(write_back.start, name).eq(getattr(read_out.start, name))
             m.d.comb += [
                 write_back.destination.eq(instructions.destinations[rank]),
-                write_back.packet_flits.eq(read_out.packet_flits),
                 read_out.room[rank].eq(write_back.room),
                 write_back.result_valid.eq(reducer.o.valid),
                 write_back.result.eq(reducer.o.payload.data),
@@ -354,7 +363,7 @@ class Accelerator(wiring.Component):
             trace.issue_operation.eq(controller.waves.payload.slot),
             trace.issue_empty.eq(~controller.issue.valid),
             trace.read_out.eq(read_out.open),
-            trace.read_out_entry.eq(read_out.entry),
+            trace.read_out_entry.eq(read_out.read_entry),
             trace.read_out_slot.eq(read_out.write_slot),
             trace.release.eq(read_out.release),
             trace.retire.eq(tracker.retire),

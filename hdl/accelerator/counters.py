@@ -65,11 +65,18 @@ class Counters(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
+        # Events are registered first, so that noting them adds nothing to their paths.
         started = Signal()  # a request was seen since clear
-        with m.If(self.request & ~started):
-            m.d.sync += [started.eq(1), self.first_request.eq(self.now)]
-        with m.If(self.response):
-            m.d.sync += self.last_response.eq(self.now)
+        requested, responded, before = Signal(), Signal(), Signal.like(self.now)
+        m.d.sync += [
+            requested.eq(self.request & ~self.clear),
+            responded.eq(self.response & ~self.clear),
+            before.eq(self.now),
+        ]
+        with m.If(requested & ~started):
+            m.d.sync += [started.eq(1), self.first_request.eq(before)]
+        with m.If(responded):
+            m.d.sync += self.last_response.eq(before)
         for what in ("reading", "writing"):
             value = getattr(self, what)
             largest, total = getattr(self, f"{what}_max"), getattr(self, f"{what}_sum")
@@ -87,7 +94,6 @@ class Counters(wiring.Component):
         return m
 
     def _stall(self, m, condition, count):
-        # The condition is registered first, so that counting adds nothing to its path.
         seen = Signal(name=f"{count.name}_seen")
         m.d.sync += seen.eq(condition & ~self.clear)
         with m.If(seen):

@@ -83,6 +83,7 @@ class FlagWriter(wiring.Component):
             self.waves.eq(waiting.o.payload.waves),
         ]
         looked_up = Signal()
+        begun = Signal(config.ranks)  # the head is taken
         sent = Signal(config.ranks)
         taken = Signal(config.ranks)
         all_taken = (sent | taken).all()
@@ -95,13 +96,15 @@ class FlagWriter(wiring.Component):
             looked_up.eq(waiting.o.valid & ~self.retire),
             sent.eq((sent | taken) & ~self.retire.replicate(config.ranks)),
         ]
+        heads = Cat(o.head.valid & o.head.ready for o in self.o)
+        m.d.sync += begun.eq((begun | heads) & ~self.retire.replicate(config.ranks))
         word = Signal(FlagWord)
         m.d.comb += [word.epoch.eq(self.epoch), word.code.eq(self.code), word.rank.eq(self.rank)]
         copies = Cat(word.as_value() for _ in range(config.flit_bytes // FLAG_BYTES))
         for port, o in enumerate(self.o):
             header = o.head.payload.header
             m.d.comb += [
-                o.head.valid.eq(looked_up & ~sent[port]),
+                o.head.valid.eq(looked_up & ~begun[port]),
                 o.head.payload.flits.eq(1),
                 header.message_class.eq(MessageClass.WRITE_DATA),
                 header.inc.eq(1),

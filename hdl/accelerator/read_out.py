@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 from ..config import SwitchConfig
 from ..interfaces import Format, Response
 from .layouts import ELEMENT_BYTES, WaveLayout, entry_bits, operation_slots, slot_bits
+from .wave_table import READ_DELAY
 
 __all__ = ["PacketStart", "ReadOut"]
 
@@ -37,14 +38,17 @@ class ReadOut(wiring.Component):
     -------
     waves : waves in order of issue
     ready, response : by rank, of the entry that ``entry`` names
-    read_enable, read_flit, entry : to every wave table
-    operands_valid, keep, format : to the reducer, beside the tables' data (one cycle behind
-        ``read_enable``)
+    taken : that entry's wave is taken
+    read_enable, read_entry, read_flit : to every wave table
+    operands_valid, keep, format : to the reducer, beside the tables' data (`READ_DELAY` cycles
+        behind ``read_enable``)
     slot_free, write_slot : the next write-phase slot
-    room : by port, its write-back takes a packet of ``packet_flits``
+    room : by port, its write-back takes another packet
     start : a packet begins (`PacketStart`)
-    open, close : a write-phase slot is opened (with the wave's operation) or closed; a wave that
-        writes nothing does both at once
+    destinations_of : operation slot whose destination addresses are wanted; those of the cycle
+        before are at hand
+    open, close : a write-phase slot is opened (for the operation slot ``operation``) or closed; a
+        wave that writes nothing does both at once
     failed : by operation slot: it has an error, so its waves are dropped
     read_error, read_error_rank, read_error_response : a wave has one
     release : the wave's entry is free
@@ -53,14 +57,15 @@ class ReadOut(wiring.Component):
 
     Timing
     ------
-    One flit a cycle without a bubble between packets or waves. The first flit is read in the cycle
-    in which ``ready`` is seen.
+    One flit a cycle without a bubble between packets or waves. The first flit is read one cycle
+    after ``ready`` is seen.
 
     Stalls
     ------
     A packet starts when every port has room for the whole of it and, for a wave's first, a
-    write-phase slot is free; once started it runs to its end. An operation's first wave starts no
-    sooner than one cycle after it has become the oldest, since its destinations are looked up then.
+    write-phase slot is free; once started it runs to its end. An operation's first wave that
+    follows right behind another operation starts one cycle later, since its destinations are looked
+    up then.
 
     Errors
     ------
@@ -76,7 +81,9 @@ class ReadOut(wiring.Component):
                 "ready": In(ranks),
                 "response": In(Response).array(ranks),
                 "entry": Out(entry_bits(config)),
+                "taken": Out(1),
                 "read_enable": Out(1),
+                "read_entry": Out(entry_bits(config)),
                 "read_flit": Out(range(config.wave_flits)),
                 "operands_valid": Out(1),
                 "keep": Out(config.lanes),
@@ -84,8 +91,8 @@ class ReadOut(wiring.Component):
                 "slot_free": In(1),
                 "write_slot": In(max(1, (config.write_waves - 1).bit_length())),
                 "room": In(ranks),
-                "packet_flits": Out(range(config.payload_flits + 1)),
                 "start": Out(PacketStart(config)),
+                "destinations_of": Out(slot_bits(config)),
                 "open": Out(1),
                 "close": Out(1),
                 "close_last": Out(1),
@@ -103,104 +110,168 @@ class ReadOut(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        config = self._config
-        wave = self.waves.payload
-        begun = Signal()  # this wave's first packet has started
-        in_packet = Signal()
-        present = Signal()  # the oldest wave's data is complete
-        empty = Signal()
-        drop = Signal()
-        m.d.comb += [
-            empty.eq(wave.size == 0),
-            present.eq(self.waves.valid & (empty | self.ready.all())),
-            self.entry.eq(wave.entry),
-            self.operation.eq(wave.slot),
+        self._wave = Signal(WaveLayout(self._config))  # the one that is read out
+        self._valid = Signal()
+        self._begun = Signal()  # its first packet has started
+        self._responses = [
+            Signal(Response, name=f"response_{rank}") for rank in range(self._config.ranks)
         ]
-        error = self._errors(m, present, empty)
-        m.d.comb += drop.eq(empty | error | self.failed.bit_select(wave.slot, 1))
-
-        read, ends_wave = self._flits(m, begun, in_packet, present, drop)
-        dropped = Signal()
+        self._bad = Signal()  # its data has an error
+        take = self._take(m)
+        self._find_errors(m)
+        looked_up = self._look_up(m)
+        dropped, may_start = self._open(m, looked_up)
+        read, ends_wave = self._read(m, take, may_start)
+        wave = self._wave
         m.d.comb += [
-            dropped.eq(present & ~begun & drop & self.slot_free),
-            self.open.eq(dropped | (self.start.valid & ~begun)),
             self.close.eq(dropped | ends_wave),
             self.close_last.eq(wave.last),
-            self.written.eq(~dropped),
-            self.waves.ready.eq(self.close),
-            self.release.eq(self.close & ~empty),
-            self.read_error.eq(dropped & error),
+            self.release.eq(self.close & (wave.size != 0)),
         ]
-        with m.If(self.close):
-            m.d.sync += begun.eq(0)
-        with m.Elif(self.start.valid):
-            m.d.sync += begun.eq(1)
-
-        # Beside the tables' data, one cycle later.
-        m.d.sync += [self.operands_valid.eq(read), self.format.eq(wave.format)]
-        for rank in range(config.ranks):
-            m.d.comb += self.waits_data[rank].eq(
-                self.waves.valid & ~empty & ~begun & ~self.ready[rank]
-            )
+        self._keep(m, read, ends_wave)
         return m
 
-    def _errors(self, m, present, empty):
+    def _take(self, m):
+        """Take the oldest wave once its data is complete and the one before it ends."""
+        wave = self.waves.payload
+        complete = Signal()
+        take = Signal()
+        m.d.comb += [
+            self.entry.eq(wave.entry),
+            complete.eq(self.waves.valid & ((wave.size == 0) | self.ready.all())),
+            take.eq(~self._valid | self.close),
+            self.waves.ready.eq(take & complete),
+            self.taken.eq(self.waves.ready & (wave.size != 0)),
+        ]
+        with m.If(take):
+            m.d.sync += [self._valid.eq(complete), self._begun.eq(0), self._wave.eq(wave)]
+            m.d.sync += [kept.eq(r) for kept, r in zip(self._responses, self.response, strict=True)]
+        with m.Elif(self.start.valid):
+            m.d.sync += self._begun.eq(1)
+        waits = Signal()
+        m.d.comb += [
+            waits.eq(self.waves.valid & (wave.size != 0) & ~self._valid),
+            self.waits_data.eq(Mux(waits, ~self.ready, 0)),
+        ]
+        return take
+
+    def _find_errors(self, m):
         """The first rank, by number, whose data has an error."""
         bad = Signal(self._config.ranks)
-        m.d.comb += bad.eq(
-            Cat(response.as_value() > Response.EXOKAY.value for response in self.response)
-        )
+        m.d.comb += [
+            bad.eq(Cat(r.as_value() > Response.EXOKAY.value for r in self._responses)),
+            self._bad.eq(bad.any() & (self._wave.size != 0)),
+        ]
         for rank in reversed(range(self._config.ranks)):
             with m.If(bad[rank]):
                 m.d.comb += [
                     self.read_error_rank.eq(rank),
-                    self.read_error_response.eq(self.response[rank]),
+                    self.read_error_response.eq(self._responses[rank]),
                 ]
-        error = Signal()
-        m.d.comb += error.eq(present & ~empty & bad.any())
-        return error
 
-    def _flits(self, m, begun, in_packet, present, drop):
+    def _look_up(self, m):
+        """Ask for the addresses of the wave's operation; says that those at hand are they.
+
+        Of a wave that waits for its data they are there when it is taken, of one right behind
+        another operation's a cycle later.
+        """
+        asked = Signal(slot_bits(self._config))
+        m.d.comb += self.destinations_of.eq(
+            Mux(self._valid, self._wave.slot, self.waves.payload.slot)
+        )
+        m.d.sync += asked.eq(self.destinations_of)
+        return asked == self._wave.slot
+
+    def _open(self, m, looked_up):
+        """A write-phase slot for each wave: it is dropped there, or its packets may start."""
+        wave = self._wave
+        drop, dropped, may_start = Signal(), Signal(), Signal()
+        opens = self._valid & ~self._begun & self.slot_free
+        m.d.comb += [
+            drop.eq((wave.size == 0) | self._bad | self.failed.bit_select(wave.slot, 1)),
+            dropped.eq(opens & drop),
+            may_start.eq(self._begun | (opens & ~drop & (looked_up | ~wave.first))),
+            self.operation.eq(wave.slot),
+            self.open.eq(dropped | (self.start.valid & ~self._begun)),
+            self.written.eq(~dropped),
+            self.read_error.eq(dropped & self._bad),
+        ]
+        return dropped, may_start
+
+    def _read(self, m, take, may_start):
         """Read a flit a cycle; start packets as there is room."""
         config = self._config
-        wave = self.waves.payload
-        done = Signal(range(config.wave_bytes + 1))  # bytes read
-        left = Signal.like(done)
-        flit = Signal(range(config.wave_flits + 1))
-        in_this = Signal(range(config.payload_flits + 1))  # flits left of the packet under way
-        size = self.start.size
-        wanted = Signal()
-        start = Signal()
-        read = Signal()
-        ends_packet = Signal()
-        ends_wave = Signal()
-        looked_up = Signal()  # the destinations are those of this wave's operation
-        m.d.sync += looked_up.eq(self.waves.valid & ~self.waves.ready)
-        slot = begun | (self.slot_free & (looked_up | ~wave.first))
+        flit = Signal(range(config.wave_flits))
+        in_packet = Signal()
+        in_last = Signal()  # the packet under way is the wave's last
+        in_this = Signal(range(config.payload_flits + 1))  # its flits that are left
+        start = self.start.valid
+        last = self._cut(m, take)
+        wanted, read, ends_packet, ends_wave = Signal(), Signal(), Signal(), Signal()
         m.d.comb += [
-            left.eq(wave.size - done),
-            size.eq(Mux(left > config.payload_bytes, config.payload_bytes, left)),
-            self.packet_flits.eq((size + (config.flit_bytes - 1)) >> config.flit_address_bits),
-            wanted.eq(~in_packet & present & (begun | ~drop) & slot),
+            wanted.eq(may_start & ~in_packet),
             start.eq(wanted & self.room.all()),
             read.eq(start | in_packet),
-            ends_packet.eq(Mux(in_packet, in_this == 1, start & (self.packet_flits == 1))),
-            ends_wave.eq(ends_packet & (left <= config.flit_bytes)),
+            ends_packet.eq(Mux(in_packet, in_this == 1, start & (self.start.flits == 1))),
+            ends_wave.eq(ends_packet & Mux(in_packet, in_last, last)),
             self.read_enable.eq(read),
+            self.read_entry.eq(self._wave.entry),
             self.read_flit.eq(flit),
             self.waits_room.eq(Mux(wanted, ~self.room, 0)),
-            self.start.valid.eq(start),
-            self.start.flits.eq(self.packet_flits),
-            self.start.opens.eq(wave.first & ~begun),
+            self.start.opens.eq(self._wave.first & ~self._begun),
             self.start.write_slot.eq(self.write_slot),
         ]
         with m.If(read):
             m.d.sync += [
-                done.eq(Mux(ends_wave, 0, done + config.flit_bytes)),
-                flit.eq(Mux(ends_wave, 0, flit + 1)),
+                flit.eq(flit + 1),
                 in_packet.eq(~ends_packet),
-                in_this.eq(Mux(in_packet, in_this, self.packet_flits) - 1),
+                in_this.eq(Mux(in_packet, in_this, self.start.flits) - 1),
             ]
-        for lane in range(config.lanes):
-            m.d.sync += self.keep[lane].eq(left > lane * ELEMENT_BYTES)
+        with m.If(start):
+            m.d.sync += in_last.eq(last)
+        with m.If(take):
+            m.d.sync += flit.eq(0)
         return read, ends_wave
+
+    def _cut(self, m, take):
+        """The next packet's size, in registers, worked out as the one before starts.
+
+        Gives whether it is the wave's last.
+        """
+        config = self._config
+        rest = Signal(range(config.wave_bytes + 1))  # bytes behind the next packet
+        before = Signal.like(rest)  # bytes from it on
+        size = Signal.like(self.start.size)
+        last, is_last = Signal(), Signal()
+        m.d.comb += [
+            before.eq(Mux(take, self.waves.payload.size, rest)),
+            is_last.eq(before <= config.payload_bytes),
+            size.eq(Mux(is_last, before, config.payload_bytes)),
+        ]
+        with m.If(take | self.start.valid):
+            m.d.sync += [
+                self.start.size.eq(size),
+                self.start.flits.eq((size + (config.flit_bytes - 1)) >> config.flit_address_bits),
+                rest.eq(before - size),
+                last.eq(is_last),
+            ]
+        return last
+
+    def _keep(self, m, read, ends_wave):
+        """Lanes inside the message, beside the tables' data; only a wave's last flit lacks some."""
+        config = self._config
+        tail = self._wave.size[: config.flit_address_bits]  # bytes in a last flit that is not full
+        keep = Cat(
+            ~ends_wave | (tail == 0) | (tail > lane * ELEMENT_BYTES) for lane in range(config.lanes)
+        )
+        for name, value in (
+            ("operands_valid", read),
+            ("keep", keep),
+            ("format", self._wave.format),
+        ):
+            output = getattr(self, name)
+            for stage in range(1, READ_DELAY):
+                later = Signal.like(output, name=f"{name}_{stage}")
+                m.d.sync += later.eq(value)
+                value = later
+            m.d.sync += output.eq(value)

@@ -26,7 +26,7 @@ class RequestIssuer(wiring.Component):
 
     Timing
     ------
-    A wave's first request is offered one cycle later, then one a cycle. Waits for credits only.
+    A wave's first request is offered two cycles later, then one a cycle. Waits for credits only.
     """
 
     def __init__(self, config: SwitchConfig, *, port: int):
@@ -58,9 +58,9 @@ class RequestIssuer(wiring.Component):
             ),
             depth=WAITING_WAVES,
         )
-        m.d.comb += [
-            waves.i.valid.eq(self.valid),
-            self.ready.eq(waves.i.ready),
+        m.d.comb += self.ready.eq(waves.level < WAITING_WAVES)  # and one may be in the register
+        m.d.sync += [
+            waves.i.valid.eq(self.valid & self.ready),
             waves.i.payload.address.eq(self.address),
             waves.i.payload.size.eq(self.size),
             waves.i.payload.entry.eq(self.entry),

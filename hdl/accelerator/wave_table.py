@@ -10,7 +10,11 @@ from ..interfaces import Beat, Response
 from .layouts import entry_bits, packet_bits
 from .wave_controller import GENERATION_BITS, Reservation
 
-__all__ = ["WaveTable"]
+__all__ = ["READ_DELAY", "WaveTable"]
+
+#: Cycles from ``read_enable`` to ``data``: block RAM, and a register, since a block RAM's output
+#: comes too late in its cycle for arithmetic behind it.
+READ_DELAY = 2
 
 
 class WaveTable(wiring.Component):
@@ -20,10 +24,11 @@ class WaveTable(wiring.Component):
     -------
     reserve : an entry is taken; from now on its packets have a place
     i : read data, taken at once and always
-    entry : the entry to ask about and to read
-    ready : all its packets are there
+    entry : the entry to ask about
+    ready : all its packets are there, and it was not taken yet
+    taken : the entry is taken for read-out
     response : the worst AXI response among its beats (`Response`)
-    read_enable, read_flit : read flit ``read_flit`` of the entry; ``data`` follows one cycle later
+    read_enable, read_entry, read_flit : read this flit; ``data`` follows `READ_DELAY` cycles later
     stray : a packet came that nobody waits for; it was dropped
 
     Timing
@@ -50,8 +55,10 @@ class WaveTable(wiring.Component):
                 "i": In(stream.Signature(Beat(config), always_ready=True)),
                 "entry": In(entry_bits(config)),
                 "ready": Out(1),
+                "taken": In(1),
                 "response": Out(Response),
                 "read_enable": In(1),
+                "read_entry": In(entry_bits(config)),
                 "read_flit": In(range(config.wave_flits)),
                 "data": Out(config.flit_bits),
                 "stray": Out(1),
@@ -66,6 +73,7 @@ class WaveTable(wiring.Component):
             Signal(packets, name=f"arrived_{entry}", init=(1 << packets) - 1)
             for entry in range(config.waves)
         )
+        complete = Array(Signal(name=f"complete_{entry}") for entry in range(config.waves))
         generation = Array(
             Signal(GENERATION_BITS, name=f"generation_{entry}") for entry in range(config.waves)
         )
@@ -94,7 +102,7 @@ class WaveTable(wiring.Component):
         worst = Mux(beat.empty, refusal, beat.response)
         m.d.comb += [
             self.stray.eq(self.i.valid & beat.last & ~expected),
-            self.ready.eq(arrived[self._entry(self.entry)].all()),
+            self.ready.eq(complete[self._entry(self.entry)]),
             self.response.eq(response[self._entry(self.entry)]),
         ]
         for entry in range(config.waves):
@@ -102,7 +110,12 @@ class WaveTable(wiring.Component):
             with m.If(here & (worst > response[entry])):
                 m.d.sync += response[entry].eq(worst)
             with m.If(here & beat.last):
-                m.d.sync += arrived[entry].eq(arrived[entry] | place)
+                m.d.sync += [
+                    arrived[entry].eq(arrived[entry] | place),
+                    complete[entry].eq((arrived[entry] | place).all()),
+                ]
+            with m.If(self.taken & (self._entry(self.entry) == entry)):
+                m.d.sync += complete[entry].eq(0)
             with m.If(self.reserve.valid & (self._entry(self.reserve.entry) == entry)):
                 m.d.sync += [
                     arrived[entry].eq(self.reserve.absent),
@@ -134,6 +147,9 @@ class WaveTable(wiring.Component):
             write.addr.eq(Cat(flit[:flit_bits], tag_entry)),
             write.data.eq(beat.data),
             read.en.eq(self.read_enable),
-            read.addr.eq(Cat(self.read_flit[:flit_bits], self._entry(self.entry))),
-            self.data.eq(read.data),
+            read.addr.eq(Cat(self.read_flit[:flit_bits], self._entry(self.read_entry))),
         ]
+        fetched = Signal()
+        m.d.sync += fetched.eq(self.read_enable)
+        with m.If(fetched):
+            m.d.sync += self.data.eq(read.data)

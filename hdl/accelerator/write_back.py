@@ -37,7 +37,7 @@ class WriteBack(wiring.Component):
     -------
     start : a packet begins; its room is reserved
     destination : the operation's address at this rank, while ``start.opens``
-    packet_flits, room : whether a packet of so many flits may start
+    room : a packet may start, of whatever length
     result_valid, result : a flit of results, taken always
     o : write packets
 
@@ -59,7 +59,6 @@ class WriteBack(wiring.Component):
             {
                 "start": In(PacketStart(config)),
                 "destination": In(config.address_bits),
-                "packet_flits": In(range(config.payload_flits + 1)),
                 "room": Out(1),
                 "result_valid": In(1),
                 "result": In(config.flit_bits),
@@ -77,7 +76,7 @@ class WriteBack(wiring.Component):
         free = Signal(range(depth + 1), init=depth)
         left = flits.o.valid & flits.o.ready
         m.d.comb += [
-            self.room.eq((free >= self.packet_flits) & heads.i.ready),
+            self.room.eq((free >= config.payload_flits) & heads.i.ready),
             flits.i.valid.eq(self.result_valid),
             flits.i.payload.data.eq(self.result),
         ]
@@ -113,8 +112,9 @@ class WriteBack(wiring.Component):
 
     def _release_heads(self, m, heads):
         """Offer a head when its payload will follow its last header flit without a gap."""
-        # A result that comes in cycle t can leave the FIFO in t + 1, behind the header's flits.
-        lead = self._data_delay + 1 - self._config.header_flits
+        # A result that comes in cycle t can leave the FIFO in t + 1, behind the header's flits,
+        # which a transmitter sends from the cycle on that follows the head's.
+        lead = self._data_delay - self._config.header_flits
         imminent = self.start.valid
         for stage in range(lead - 1):
             delayed = Signal(name=f"start_delayed_{stage + 1}")

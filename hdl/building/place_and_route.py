@@ -12,7 +12,7 @@ from .progress import Progress
 from .resources import Resources
 from .tools import ECPPACK, NEXTPNR_ECP5, YOSYS, Tool
 
-__all__ = ["PRODUCTS", "TOOLS", "PlacedAndRouted", "place_and_route"]
+__all__ = ["PRODUCTS", "TOOLS", "PlacedAndRouted", "place_and_route", "resources_of"]
 
 #: The tools that a plan's commands name.
 TOOLS: dict[str, Tool] = {"yosys": YOSYS, "nextpnr-ecp5": NEXTPNR_ECP5, "ecppack": ECPPACK}
@@ -47,6 +47,14 @@ def _critical_fmax(report: dict) -> float:
     return min(clocks, key=lambda clock: clock["achieved"] / clock["constraint"])["achieved"]
 
 
+def resources_of(report: dict) -> Resources:
+    """What nextpnr's report says is used."""
+    resources = Resources()
+    for unit, size in _UNITS.items():
+        resources = resources.plus(size, report["utilization"].get(unit, {"used": 0})["used"])
+    return resources
+
+
 def place_and_route(plan, progress: Progress) -> PlacedAndRouted:
     """Run the commands of an Amaranth build plan; cached by the plan and the tools' versions.
 
@@ -77,7 +85,4 @@ def place_and_route(plan, progress: Progress) -> PlacedAndRouted:
 
     folder, _made = cached(digest([*inputs, *versions]), make)
     report = json.loads((folder / "timing.json").read_text())
-    resources = Resources()
-    for unit, size in _UNITS.items():
-        resources = resources.plus(size, report["utilization"].get(unit, {"used": 0})["used"])
-    return PlacedAndRouted(folder, resources, round(_critical_fmax(report), 2))
+    return PlacedAndRouted(folder, resources_of(report), round(_critical_fmax(report), 2))

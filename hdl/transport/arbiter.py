@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from amaranth import Cat, Module, Signal, signed
+from amaranth import Cat, Module, Mux, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -16,14 +16,14 @@ class RoundRobin(wiring.Component):
     -------
     requests : one bit a requester
     grant : one-hot, combinational; zero without a request
-    taken : the grant was used; the next one starts behind it
+    used : one-hot, the grant if it is used; the next one starts behind it
 
     A requester that keeps asking is granted after at most ``count - 1`` other grants.
     """
 
     def __init__(self, count: int):
         self._count = count
-        super().__init__({"requests": In(count), "grant": Out(count), "taken": In(1)})
+        super().__init__({"requests": In(count), "grant": Out(count), "used": In(count)})
 
     def elaborate(self, platform):
         m = Module()
@@ -38,10 +38,9 @@ class RoundRobin(wiring.Component):
                     for index in order[1:]:
                         with m.Elif(self.requests[index]):
                             m.d.comb += self.grant.eq(1 << index)
-        with m.If(self.taken):
-            for index in range(count):
-                with m.If(self.grant[index]):
-                    m.d.sync += last.eq(index)
+        for index in range(count):
+            with m.If(self.used[index]):
+                m.d.sync += last.eq(index)
         return m
 
 
@@ -60,10 +59,11 @@ class LinkArbiter(wiring.Component):
 
     Members
     -------
-    requests : sources that could start now
-    flits : flits of the packet that is granted
+    requests : sources that wait and may go
     grant : one-hot, combinational
-    taken : the granted packet starts
+    taken : the grant is used
+    started : the packet granted last is on its way, not sooner than one cycle after ``taken``
+    flits : its flits, then
     """
 
     def __init__(self, inc: Sequence[bool], *, longest: int, by_flits: bool):
@@ -73,9 +73,10 @@ class LinkArbiter(wiring.Component):
         super().__init__(
             {
                 "requests": In(len(self._inc)),
-                "flits": In(range(longest + 1)),
                 "grant": Out(len(self._inc)),
                 "taken": In(1),
+                "started": In(1),
+                "flits": In(range(longest + 1)),
             }
         )
 
@@ -91,7 +92,7 @@ class LinkArbiter(wiring.Component):
             m.submodules[name] = turn = RoundRobin(len(members))
             m.d.comb += [
                 turn.requests.eq(Cat(self.requests[i] for i in members)),
-                turn.taken.eq(self.taken & wins[name]),
+                turn.used.eq(Mux(self.taken & wins[name], turn.grant, 0)),
             ]
             for position, index in enumerate(members):
                 m.d.comb += self.grant[index].eq(turn.grant[position] & wins[name])
@@ -105,20 +106,24 @@ class LinkArbiter(wiring.Component):
 
     def _share(self, m, waiting, wins):
         # Flits that the accelerator has sent beyond the core's while both waited. It stays within
-        # a packet either way, since the side that is ahead does not send.
+        # a packet either way, since the side that is ahead does not send, and one flit more: a
+        # packet of one flit is counted one grant late.
         ahead = Signal(signed((2 * self._longest).bit_length() + 1))
-        both = waiting["accelerator"] & waiting["core"]
         first = ahead <= 0
         m.d.comb += [
             wins["accelerator"].eq(waiting["accelerator"] & (first | ~waiting["core"])),
             wins["core"].eq(waiting["core"] & ~wins["accelerator"]),
         ]
-        weight = self.flits if self._by_flits else 1
+        contended, core = Signal(), Signal()  # as the last grant was used
         with m.If(self.taken):
-            with m.If(~both):
+            m.d.sync += [
+                contended.eq(waiting["accelerator"] & waiting["core"]),
+                core.eq(wins["core"]),
+            ]
+        weight = self.flits if self._by_flits else 1
+        with m.If(self.started):
+            with m.If(~contended):
                 # A side that was idle has no claim on what the other used meanwhile.
                 m.d.sync += ahead.eq(0)
-            with m.Elif(wins["accelerator"]):
-                m.d.sync += ahead.eq(ahead + weight)
             with m.Else():
-                m.d.sync += ahead.eq(ahead - weight)
+                m.d.sync += ahead.eq(Mux(core, ahead - weight, ahead + weight))

@@ -1,6 +1,6 @@
 """A rank's end of the link: packets to AXI4 and back, arrivals out."""
 
-from amaranth import Module, unsigned
+from amaranth import Module, Signal, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -107,8 +107,13 @@ class Endpoint(wiring.Component):
         head, payload = arrivals.head, arrivals.payload
         arrival = self.arrival.payload
         answer = getattr(receiver, f"channel_{channels.WRITE_RESPONSE}")
+        sent = Signal()  # its head is taken, its payload not yet
+        with m.If(head.valid & head.ready):
+            m.d.sync += sent.eq(1)
+        with m.If(payload.valid & payload.ready):
+            m.d.sync += sent.eq(0)
         m.d.comb += [
-            head.valid.eq(self.arrival.valid),
+            head.valid.eq(self.arrival.valid & ~sent),
             head.payload.flits.eq(1),
             head.payload.header.message_class.eq(MessageClass.WRITE_DATA),
             head.payload.header.inc.eq(1),

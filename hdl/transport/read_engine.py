@@ -47,9 +47,9 @@ class ReadEngine(wiring.Component):
 
     Timing
     ------
-    Request to read address: 1 cycle. Data beat to packet: 1 cycle; the header goes first, so a
-    packet's first data flit follows two cycles behind its beat. One burst address and one data
-    flit a cycle.
+    Request to read address: 2 cycles. A packet's head is offered with its first data beat, whose
+    flit follows one cycle behind it. One burst address and one data flit a cycle; a request every
+    second cycle, which is no less than its answer takes on the link.
 
     Ordering and stalls
     -------------------
@@ -82,86 +82,114 @@ class ReadEngine(wiring.Component):
         config = self._config
         m.submodules.pending = pending = Queue(PendingPacket(config), depth=config.endpoint_reads)
         m.submodules.data = flits = Queue(PayloadFlit(config), depth=config.endpoint_read_flits)
-        self._issue(m, pending, flits)
+        burst, starts_packet, issue = self._cut(m, pending)
+        self._issue(m, pending, flits, burst, starts_packet, issue)
         self._answer(m, pending, flits)
         return m
 
-    def _issue(self, m, pending, flits):
-        """Cut the request at hand into packets, those into bursts; one address a cycle."""
+    def _cut(self, m, pending):
+        """The request at hand, cut into packets and those into bursts: the address to issue next.
+
+        Gives its flits (0 for a packet without any), whether it begins a packet, and the signal
+        that takes it. The packet stands at the queue of those pending.
+        """
         config = self._config
-        header = self.i.payload.header
         shift = config.flit_address_bits
         page_flits = AXI_PAGE_BYTES >> shift
+        address_shape = unsigned(config.address_bits - shift)
 
-        offset = header.address[:shift]
-        nothing = header.length == 0
-        total = Signal(range(config.wave_flits + 2))  # of the request
-        done = Signal.like(total)
-        in_packet = Signal(range(config.payload_flits + 1))  # already asked of this packet
-        packet = Signal(range(config.packets_per_wave + 1))
-        first_flit = Signal(config.address_bits - shift)  # address of the burst, in flits
-        packet_left = Signal(range(config.payload_flits + 1))
+        # What is left of the request: from where, flits, and flits until its packet is full.
+        valid = Signal()
+        flit = Signal(address_shape)
+        left = Signal(range(config.wave_flits + 2))
+        packet_room = Signal(range(config.payload_flits + 1))
+        packet_left = Signal.like(packet_room)
         page_left = Signal(range(page_flits + 1))
-        burst = Signal.like(packet_left)
-        request_left = Signal.like(total)
+        burst = Signal.like(packet_room)
+        # The least of the three ends the burst: compared side by side, since that is quicker.
+        within_packet, within_page, packet_within_page = Signal(), Signal(), Signal()
         m.d.comb += [
-            total.eq(Mux(nothing, 0, (offset + header.length + (config.flit_bytes - 1)) >> shift)),
-            request_left.eq(total - done),
-            first_flit.eq(header.address[shift : config.address_bits] + done),
-            packet_left.eq(
+            page_left.eq(page_flits - (flit & (page_flits - 1))),
+            within_packet.eq(left <= packet_room),
+            within_page.eq(left <= page_left),
+            packet_within_page.eq(packet_room <= page_left),
+            packet_left.eq(Mux(within_packet, left, packet_room)),
+            burst.eq(
                 Mux(
-                    request_left > config.payload_flits - in_packet,
-                    config.payload_flits - in_packet,
-                    request_left,
+                    within_packet & within_page,
+                    left,
+                    Mux(packet_within_page, packet_room, page_left),
                 )
             ),
-            page_left.eq(page_flits - (first_flit & (page_flits - 1))),
-            burst.eq(Mux(packet_left > page_left, page_left, packet_left)),
         ]
+        ready = Signal()  # to issue the next burst
+        advance = valid & ready
+        ends_request = within_packet & within_page
+        ends_packet = ends_request | (~within_packet & packet_within_page)
 
-        room = Signal(range(config.endpoint_read_flits + 1), init=config.endpoint_read_flits)
+        header = self.i.payload.header
+        owed = Signal(PendingPacket(config))
+        # Not while one is ending: that would tie the queue in front to the room for data behind.
+        m.d.comb += self.i.ready.eq(~valid)
+        with m.If(advance):
+            m.d.sync += [
+                flit.eq(flit + burst),
+                left.eq(left - burst),
+                packet_room.eq(Mux(ends_packet, config.payload_flits, packet_room - burst)),
+                owed.tag.eq(owed.tag + ends_packet),
+                valid.eq(~ends_request),
+            ]
+        with m.If(self.i.ready):
+            end = header.address[:shift] + header.length + (config.flit_bytes - 1)
+            m.d.sync += [
+                valid.eq(self.i.valid),
+                flit.eq(header.address[shift : config.address_bits]),
+                left.eq(Mux(header.length == 0, 0, end >> shift)),
+                packet_room.eq(config.payload_flits),
+                owed.destination.eq(header.source),
+                owed.context.eq(header.context),
+                owed.generation.eq(header.generation),
+                owed.tag.eq(header.tag),
+            ]
+
+        # The burst that is issued next.
         issue = Signal()
-        starts_packet = in_packet == 0
-        m.d.comb += issue.eq(
-            self.i.valid
-            & (~self.arvalid | self.arready)
-            & (room >= burst)
-            & (pending.i.ready | ~starts_packet)
-        )
+        waits = Signal()
+        flits = Signal.like(burst)
+        starts_packet = Signal()
+        m.d.comb += ready.eq(~waits | issue)
+        with m.If(ready):
+            m.d.sync += [
+                waits.eq(valid),
+                self.araddr.eq(flit << shift),
+                self.arlen.eq(burst - 1),
+                flits.eq(burst),
+                starts_packet.eq(packet_room == config.payload_flits),
+                pending.i.payload.eq(owed),
+                pending.i.payload.flits.eq(packet_left),
+            ]
+        return Mux(waits, flits, 0), waits & starts_packet, issue
+
+    def _issue(self, m, pending, flits, burst, starts_packet, issue):
+        """Issue the burst once there is room for all of its data."""
+        most = self._config.endpoint_read_flits
+        room = Signal(range(most + 1), init=most)
+        may = Signal()
         left = flits.o.valid & flits.o.ready
+        m.d.comb += [
+            may.eq((room >= burst) & (pending.i.ready | ~starts_packet)),
+            self.arvalid.eq(may & (burst != 0)),
+            # A packet of no flits has nothing to ask of the memory.
+            issue.eq(may & Mux(burst != 0, self.arready, starts_packet)),
+            pending.i.valid.eq(issue & starts_packet),
+        ]
         m.d.sync += room.eq(room - Mux(issue, burst, 0) + left)
 
-        with m.If(self.arready):
-            m.d.sync += self.arvalid.eq(0)
-        ends_packet = burst == packet_left
-        ends_request = burst == request_left
-        with m.If(issue):
-            m.d.sync += [
-                self.arvalid.eq(~nothing),
-                self.araddr.eq(first_flit << shift),
-                self.arlen.eq(burst - 1),
-                done.eq(done + burst),
-                in_packet.eq(in_packet + burst),
-            ]
-            with m.If(ends_packet):
-                m.d.sync += [in_packet.eq(0), packet.eq(packet + 1)]
-            with m.If(ends_request):
-                m.d.sync += [done.eq(0), packet.eq(0)]
-        m.d.comb += [
-            self.i.ready.eq(issue & ends_request),
-            pending.i.valid.eq(issue & starts_packet),
-            pending.i.payload.destination.eq(header.source),
-            pending.i.payload.context.eq(header.context),
-            pending.i.payload.generation.eq(header.generation),
-            pending.i.payload.tag.eq(header.tag + packet),
-            pending.i.payload.flits.eq(packet_left),
-        ]
-
     def _answer(self, m, pending, flits):
-        config = self._config
         head = self.o.head
-        begins = flits.o.valid | (pending.o.payload.flits == 0)
+        begins = Signal()  # the packet's first flit is there when its header has been sent
         m.d.comb += [
+            begins.eq(flits.o.valid | self.rvalid | (pending.o.payload.flits == 0)),
             self.rready.eq(1),  # room was reserved with the address
             flits.i.valid.eq(self.rvalid),
             flits.i.payload.data.eq(self.rdata),
@@ -176,6 +204,8 @@ class ReadEngine(wiring.Component):
             head.payload.header.context.eq(pending.o.payload.context),
             head.payload.header.generation.eq(pending.o.payload.generation),
             head.payload.header.tag.eq(pending.o.payload.tag),
-            head.payload.header.length.eq(pending.o.payload.flits << config.flit_address_bits),
+            head.payload.header.length.eq(
+                pending.o.payload.flits << self._config.flit_address_bits
+            ),
         ]
         wiring.connect(m, flits.o, wiring.flipped(self.o.payload))

@@ -90,16 +90,18 @@ class Transmitter(wiring.Component):
     link : what is sent, registered
     link_credit : credits to send along (they are for the other direction)
     returned : credits that came back, one bit a channel
-    starved : by source: a head waits and lacks credits
+    starved : by source: a head waits and its channel lacks credits
 
     Timing
     ------
-    A head offered in one cycle is on ``link`` in the next; no idle cycle between packets.
+    A head is taken in the cycle in which it is offered and chosen, and is on ``link`` two cycles
+    later; no idle cycle between packets. The next packet is chosen while the last flit of the one
+    before goes to ``link``.
 
     Ordering and stalls
     -------------------
-    A packet starts only with credits for all of it and is never interrupted, so it waits only
-    where its payload does. Who goes next: `LinkArbiter`.
+    A packet is taken only with credits for the longest of its source and is never interrupted, so
+    it waits only where its payload does. Who goes next: `LinkArbiter`.
     """
 
     def __init__(
@@ -127,72 +129,141 @@ class Transmitter(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        config = self._config
-        ports = [getattr(self, source.name) for source in self._sources]
-        count = len(ports)
+        self._ports = [getattr(self, source.name) for source in self._sources]
+        count = len(self._ports)
+        self._granted = Signal(count)  # one-hot, whose header is held and goes to the link next
+        self._current = Signal(count)  # one-hot, whose packet is under way
+        self._in_header = Signal()  # the second flit of a header is due
+        self._in_payload = Signal()
+        self._starts = Signal()  # a granted packet's first flit goes to the link
+        self._ends = Signal()  # a packet's last flit does
+        idle = ~self._in_header & ~self._in_payload
+        m.d.comb += self._starts.eq(idle & self._granted.any())
 
-        start = Signal()  # no packet under way
-        in_header = Signal()  # the second flit of a header is due
-        in_payload = Signal()
-        current = Signal(count)  # one-hot, whose packet is under way
-        chosen = Signal(count)  # one-hot, whose header is being sent
-        m.d.comb += start.eq(~in_header & ~in_payload)
+        channel, flits, header = self._held(m)
+        self._choose(m, flits, idle)
+        self._send(m, channel, flits, header)
+        return m
 
-        header = Signal(ports[0].head.payload.header.shape())
-        channel = Signal(range(VIRTUAL_CHANNELS))
-        flits = Signal(range(config.payload_flits + 1))
-        for index, (spec, port) in enumerate(zip(self._sources, ports, strict=True)):
-            with m.If(chosen[index]):
-                m.d.comb += [
-                    header.eq(port.head.payload.header),
-                    channel.eq(spec.channel),
-                    flits.eq(port.head.payload.flits if spec.has_payload else 0),
-                ]
-
+    def _choose(self, m, flits, idle):
+        """Grant a source when the link is about to be free; its head is taken."""
         m.submodules.arbiter = arbiter = LinkArbiter(
             [spec.inc for spec in self._sources],
-            longest=config.packet_flits,
-            by_flits=config.link_share == "flits",
+            longest=self._config.packet_flits,
+            by_flits=self._config.link_share == "flits",
         )
-        starts = start & chosen.any()
-        begun = Mux(in_header, current, 0)  # its head still waits, its credits are spent
+        choose = Signal()
+        chosen = Signal(len(self._sources))
         m.d.comb += [
-            arbiter.requests.eq(self._eligible(m, ports, starts, begun, channel, flits)),
-            arbiter.flits.eq(flits + config.header_flits),
-            arbiter.taken.eq(starts),
-            chosen.eq(Mux(in_header, current, Mux(in_payload, 0, arbiter.grant))),
+            choose.eq((idle & ~self._granted.any()) | self._ends),
+            chosen.eq(Mux(choose, arbiter.grant, 0)),
+            arbiter.requests.eq(self._eligible(m, chosen, flits)),
+            arbiter.taken.eq(choose),
+            arbiter.started.eq(self._starts),
+            arbiter.flits.eq(flits + self._config.header_flits),
         ]
+        with m.If(choose | self._starts):
+            m.d.sync += self._granted.eq(chosen)
+        for index, port in enumerate(self._ports):
+            m.d.comb += port.head.ready.eq(chosen[index])
 
-        payload, payload_valid = self._payload(m, ports, current, in_payload)
+    def _held(self, m):
+        """The granted packet's channel, payload flits and header.
+
+        A register a source, in front of the choice between them: the choice then needs no look
+        into the sources' queues. It follows the head until that is taken. Bits that are constant at
+        a source are no registers.
+        """
+        header = Signal(self._ports[0].head.payload.header.shape())
+        channel = Signal(range(VIRTUAL_CHANNELS))
+        flits = Signal(range(self._config.payload_flits + 1))
+        for index, (spec, port) in enumerate(zip(self._sources, self._ports, strict=True)):
+            held = Signal.like(port.head.payload, name=f"{spec.name}_held", reset_less=True)
+            with m.If(~self._granted[index] | self._starts):
+                m.d.sync += held.eq(port.head.payload)
+            with m.If(self._granted[index]):
+                m.d.comb += [
+                    header.eq(held.header),
+                    channel.eq(spec.channel),
+                    flits.eq(held.flits if spec.has_payload else 0),
+                ]
+        return channel, flits, header
+
+    def _eligible(self, m, chosen, flits):
+        """Sources that wait and have credits."""
+        config = self._config
+        available = {}
+        for number in sorted({spec.channel for spec in self._sources}):
+            m.submodules[f"credits_{number}"] = counter = CreditCounter(
+                self._credits[number], longest=config.packet_flits
+            )
+            available[number] = counter.available
+            m.d.comb += counter.returned.eq(self.returned[number])
+            members = [i for i, spec in enumerate(self._sources) if spec.channel == number]
+            if any(self._sources[i].has_payload for i in members):
+                # Once its length is at hand. A packet with payload ends no sooner than one cycle
+                # later, and then the next is chosen.
+                started = Cat(self._granted[i] for i in members).any() & self._starts
+                m.d.comb += counter.spend.eq(Mux(started, flits + config.header_flits, 0))
+            else:
+                taken = Cat(chosen[i] for i in members).any()
+                m.d.comb += counter.spend.eq(Mux(taken, config.header_flits, 0))
+        eligible = []
+        for index, (spec, port) in enumerate(zip(self._sources, self._ports, strict=True)):
+            # Compared with a constant, not with this packet's own length: that is a look into a
+            # queue and a chain of carries less.
+            longest = config.header_flits + spec.payload_flits
+            covered = Signal(name=f"{spec.name}_covered")
+            m.d.comb += [
+                covered.eq(available[spec.channel] >= longest),
+                self.starved[index].eq(port.head.valid & ~covered),
+            ]
+            eligible.append(port.head.valid & covered)
+        return Cat(eligible)
+
+    def _send(self, m, channel, flits, header):
+        """Header and payload of the granted packet to the link's register."""
+        config = self._config
+        payload, payload_valid = self._payload(m)
         remaining = Signal.like(flits)
-        flit = self.link.flit
-        bits = header.as_value()
+        flit, bits = self.link.flit, header.as_value()
         two = config.header_flits == 2
+        # Of packets with payload this is not asked at their header: it would take a look at their
+        # length. One without any, a rarity, leaves the link idle for a cycle.
+        alone = Cat(self._granted[i] for i, s in enumerate(self._sources) if not s.has_payload)
+        m.d.comb += self._ends.eq(
+            (self._starts & alone.any() & (not two))
+            | (self._in_header & (remaining == 0))
+            | (self._in_payload & payload_valid & (remaining == 1))
+        )
         m.d.sync += [
             self.link.credit.eq(self.link_credit),
-            self.link.valid.eq(chosen.any() | (in_payload & payload_valid)),
-            flit.first.eq(start),
+            self.link.valid.eq(self._starts | self._in_header | (self._in_payload & payload_valid)),
+            flit.first.eq(self._starts),
             flit.response.eq(Response.OKAY),
         ]
-        with m.If(start):
+        with m.If(self._starts):
             m.d.sync += [
                 flit.channel.eq(channel),
                 flit.data.eq(bits[: config.flit_bits]),
                 flit.last.eq((flits == 0) & (not two)),
-                current.eq(chosen),
+                self._current.eq(self._granted),
                 remaining.eq(flits),
-                in_header.eq(starts & two),
-                in_payload.eq(starts & (flits != 0) & (not two)),
+                self._in_header.eq(two),
+                self._in_payload.eq((flits != 0) & (not two)),
             ]
         if two:
-            with m.If(in_header):
+            rest = Signal(config.flit_bits, reset_less=True)
+            with m.If(self._starts):
+                m.d.sync += rest.eq(bits[config.flit_bits :])
+            with m.If(self._in_header):
                 m.d.sync += [
-                    flit.data.eq(bits[config.flit_bits :]),
+                    flit.data.eq(rest),
                     flit.last.eq(remaining == 0),
-                    in_header.eq(0),
-                    in_payload.eq(remaining != 0),
+                    self._in_header.eq(0),
+                    self._in_payload.eq(remaining != 0),
                 ]
-        with m.If(in_payload):
+        with m.If(self._in_payload):
             m.d.sync += [
                 flit.data.eq(payload.data),
                 flit.response.eq(payload.response),
@@ -201,50 +272,19 @@ class Transmitter(wiring.Component):
             with m.If(payload_valid):
                 m.d.sync += [
                     remaining.eq(remaining - 1),
-                    in_payload.eq(remaining != 1),
+                    self._in_payload.eq(remaining != 1),
                 ]
-        # The head is released with the last flit that it fills.
-        for index, port in enumerate(ports):
-            m.d.comb += port.head.ready.eq(chosen[index] & (in_header if two else start))
-        return m
 
-    def _eligible(self, m, ports, starts, begun, channel, flits):
-        """Credit counters of the channels in use; sources whose packet has its credits."""
-        config = self._config
-        counters = {}
-        for number in sorted({spec.channel for spec in self._sources}):
-            m.submodules[f"credits_{number}"] = counter = CreditCounter(
-                self._credits[number], longest=config.packet_flits
-            )
-            counters[number] = counter
-            with m.If(starts & (channel == number)):
-                m.d.comb += counter.spend.eq(flits + config.header_flits)
-            m.d.comb += counter.returned.eq(self.returned[number])
-        eligible = []
-        for index, (spec, port) in enumerate(zip(self._sources, ports, strict=True)):
-            needed = (
-                port.head.payload.flits + config.header_flits
-                if spec.has_payload
-                else (config.header_flits)
-            )
-            covered = Signal(name=f"{spec.name}_covered")
-            m.d.comb += [
-                covered.eq(counters[spec.channel].available >= needed),
-                self.starved[index].eq(port.head.valid & ~covered & ~begun[index]),
-            ]
-            eligible.append(port.head.valid & covered)
-        return Cat(eligible)
-
-    def _payload(self, m, ports, current, in_payload):
+    def _payload(self, m):
         """The payload stream of the packet under way."""
-        payload = Signal(ports[0].payload.payload.shape())
+        payload = Signal(self._ports[0].payload.payload.shape())
         valid = Signal()
-        for index, (spec, port) in enumerate(zip(self._sources, ports, strict=True)):
+        for index, (spec, port) in enumerate(zip(self._sources, self._ports, strict=True)):
             if spec.has_payload:
-                with m.If(current[index]):
+                with m.If(self._current[index]):
                     m.d.comb += [
                         payload.eq(port.payload.payload),
                         valid.eq(port.payload.valid),
-                        port.payload.ready.eq(in_payload),
+                        port.payload.ready.eq(self._in_payload),
                     ]
         return payload, valid

@@ -101,15 +101,16 @@ class WriteEngine(wiring.Component):
 
         # Of the packet at hand, from its header.
         offset = header.address[:shift]
-        end = Signal(range(2 * config.flit_bytes + config.payload_bytes))
-        beats = Signal(range(config.payload_flits + 1))
+        end = Signal(shift)
         first_flit = header.address[shift : config.address_bits]
-        page_left = Signal(range(page_flits + 1))
+        # Beats of the packet and of its page, less one: as AXI counts, and with a carry less.
+        beats = Signal(range(config.payload_flits + 1))
+        page_left = Signal(range(page_flits))
         two_bursts = Signal()
         m.d.comb += [
             end.eq(offset + header.length),
-            beats.eq((end + (config.flit_bytes - 1)) >> shift),
-            page_left.eq(page_flits - (first_flit & (page_flits - 1))),
+            beats.eq((offset + header.length - 1)[shift:]),
+            page_left.eq(~first_flit),
             two_bursts.eq(beats > page_left),
         ]
 
@@ -118,7 +119,8 @@ class WriteEngine(wiring.Component):
         second_flit = Signal(first_flit.shape())
         second_length = Signal(8)
         room = Signal(range(OUTSTANDING + 1), init=OUTSTANDING)  # for answers
-        answered = self.o.head.valid & self.o.head.ready
+        answered = Signal()  # in the cycle before: the transmitter says late what it takes
+        m.d.sync += answered.eq(self.o.head.valid & self.o.head.ready)
 
         accept = Signal()
         starts = accept & beat.first
@@ -152,13 +154,13 @@ class WriteEngine(wiring.Component):
             m.d.sync += [
                 self.awvalid.eq(1),
                 self.awaddr.eq(first_flit << shift),
-                self.awlen.eq(Mux(two_bursts, page_left, beats) - 1),
+                self.awlen.eq(Mux(two_bursts, page_left, beats)),
                 second_waits.eq(two_bursts),
-                second_flit.eq(first_flit + page_left),
+                second_flit.eq(first_flit + page_left + 1),
                 second_length.eq(beats - page_left - 1),
             ]
 
-        to_page_end = Signal(range(page_flits + 1))  # beats of the first burst still to come
+        to_page_end = Signal(range(page_flits))  # beats of the first burst behind this one
         remaining = Mux(beat.first, page_left, to_page_end)
         with m.If(self.wready):
             m.d.sync += self.wvalid.eq(0)
@@ -166,8 +168,8 @@ class WriteEngine(wiring.Component):
             m.d.sync += [
                 self.wvalid.eq(1),
                 self.wdata.eq(beat.data),
-                self.wlast.eq(beat.last | (remaining == 1)),
-                self.wstrb.eq(self._strobe(beat, offset, end[:shift])),
+                self.wlast.eq(beat.last | (remaining == 0)),
+                self.wstrb.eq(self._strobe(beat, offset, end)),
                 to_page_end.eq(remaining - 1),
             ]
 

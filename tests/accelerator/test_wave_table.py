@@ -5,7 +5,7 @@ import random
 import pytest
 
 from hdl.accelerator.layouts import packet_bits
-from hdl.accelerator.wave_table import WaveTable
+from hdl.accelerator.wave_table import READ_DELAY, WaveTable
 from hdl.interfaces import Response
 from tests.lib.simulate import run
 
@@ -83,15 +83,20 @@ class Bench:
         self.strays += stray
 
     async def read(self, ctx, entry, flits):
+        """Take the entry and read it; a tick with `taken`, then a flit a tick."""
         dut, words = self.dut, []
         ctx.set(dut.entry, entry)
-        ctx.set(dut.read_enable, 1)
-        for flit in range(flits):
-            ctx.set(dut.read_flit, flit)
+        ctx.set(dut.taken, 1)
+        await self.tick(ctx)
+        ctx.set(dut.taken, 0)
+        ctx.set(dut.read_entry, entry)
+        for flit in range(flits + READ_DELAY - 1):
+            ctx.set(dut.read_enable, flit < flits)
+            ctx.set(dut.read_flit, flit % flits)
             await self.tick(ctx)
             words.append(ctx.get(dut.data))
         ctx.set(dut.read_enable, 0)
-        return words
+        return words[READ_DELAY - 1 :]
 
     def ready(self, ctx, entry):
         ctx.set(self.dut.entry, entry)

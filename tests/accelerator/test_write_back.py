@@ -36,7 +36,6 @@ class Starter:
             start = False
             if not streaming and waiting and next(self.pauses):
                 packet = waiting[0]
-                ctx.set(dut.packet_flits, len(packet["flits"]))
                 start = bool(ctx.get(dut.room))
             if start:
                 waiting.pop(0)
@@ -131,30 +130,27 @@ def test_results_leave_without_a_bubble(name):
     busy = []
 
     async def link(ctx):
-        left = header = 0
-        done, cycle = 0, 0
+        # A transmitter: takes a head while the last flit before goes out, sends the header's flits
+        # from the next cycle on, then payload.
+        left = headers = done = cycle = 0
+        head, payload = dut.o.head, dut.o.payload
         while done < 20:
-            head, payload = dut.o.head, dut.o.payload
-            # A transmitter: the header's flits, then payload.
-            ctx.set(payload.ready, left > 0)
-            last_header = header == 1 or (
-                config.header_flits == 1 and not left and ctx.get(head.valid)
-            )
-            ctx.set(head.ready, last_header)
+            ends = not headers and left <= 1
+            ctx.set(payload.ready, left > 0 and not headers)
+            ctx.set(head.ready, ends)
             _, _, valid, flits_of, p_valid = await ctx.tick().sample(
                 head.valid, head.payload.flits, payload.valid
             )
-            if left:
+            if headers or left:
                 busy.append(cycle)
+            if headers:
+                headers -= 1
+            elif left:
                 assert p_valid, f"packet {done}: the link waits for payload"
                 left -= 1
                 done += left == 0
-            elif valid:
-                busy.append(cycle)
-                if last_header:
-                    left, header = flits_of, 0
-                else:
-                    header = 1
+            if ends and valid:
+                left, headers = flits_of, config.header_flits
             cycle += 1
 
     run(dut, starter.bench, link)

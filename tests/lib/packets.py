@@ -126,6 +126,32 @@ async def send_packets(ctx, source, packets, willing: Iterator[bool] | None = No
             ctx.set(source.payload.valid, 0)
 
 
+def saturate(source, packets):
+    """Benches that offer packets at a `PacketSource` without a pause.
+
+    Heads and payload come each from a queue of its own: neither waits for the other.
+    """
+
+    async def heads(ctx):
+        ctx.set(source.head.valid, 1)
+        for packet in packets:
+            head = {"header": packet.header, "flits": len(packet.payload)}
+            ctx.set(source.head.payload, head)
+            await until(ctx, source.head.ready)
+        ctx.set(source.head.valid, 0)
+
+    async def payload(ctx):
+        ctx.set(source.payload.valid, 1)
+        for packet in packets:
+            for data, response in zip(packet.payload, packet.responses, strict=True):
+                flit = {"data": data, "response": Response(response)}
+                ctx.set(source.payload.payload, flit)
+                await until(ctx, source.payload.ready)
+        ctx.set(source.payload.valid, 0)
+
+    return [heads, payload]
+
+
 async def collect_packets(
     ctx, source, count: int, *, header_flits: int, willing: Iterator[bool] | None = None
 ) -> list[Packet]:

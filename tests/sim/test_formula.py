@@ -15,7 +15,7 @@ LEAST_OF_BOUND = 0.98
 #: Cycles by which the closed form may miss a run of one packet a wave.
 TOLERANCE = 2
 #: Cycles by which it misses where a wave is several packets; see docs/performance.md.
-SEVERAL_PACKETS_TOLERANCE = 7
+SEVERAL_PACKETS_TOLERANCE = 9
 
 
 def measured(testbed: Testbed, size: int) -> int:
@@ -29,8 +29,8 @@ def test_stages_of_the_prototype_add_up():
     link = 4 * config.link_latency
     wire = 2 * (config.wave_flits + config.header_flits)
     first = sum(stage.cycles for stage in first_wave_stages(config))
-    # What is neither link nor wire is memory, reducer and registers: under 32 cycles.
-    assert link + wire < first < link + wire + 32
+    # What is neither link nor wire is memory, reducer and registers: 32 cycles at most.
+    assert link + wire < first <= link + wire + 32
     assert wave_cycles(config) == 130
 
 

@@ -248,7 +248,7 @@ def test_both_directions_at_full_rate(flit_bytes, payload_flits, latency, count)
 
 @pytest.mark.parametrize("flit_bytes", [8, 16])
 def test_latency_from_request_to_data(flit_bytes):
-    """Queue 1, address 1, memory, beat to head 1, transmitter 1: four cycles and the memory's."""
+    """Queue 1, request 1, address 1, memory, transmitter 2: five cycles and the memory's."""
     config = configuration(flit_bytes)
     latency = 5
     memory = AxiMemory(flit_bytes, read_latency=latency)
@@ -270,13 +270,13 @@ def test_latency_from_request_to_data(flit_bytes):
             await ctx.tick()
 
     run(bench.dut, drive, background=[attach(memory, bench.dut.axi)])
-    header = 4 + latency
+    header = 5 + latency
     assert waited == {"header": header, "last": header + config.header_flits}
 
 
 @pytest.mark.parametrize("flit_bytes", [8, 16])
 def test_latency_of_a_write_and_its_response(flit_bytes):
-    """First payload flit to address and data 2 cycles, response of the memory to the link 2."""
+    """First payload flit to address and data 2 cycles, response of the memory to the link 3."""
     config = configuration(flit_bytes)
     memory = AxiMemory(flit_bytes, write_latency=5)
     bench = Bench(config, memory)
@@ -301,4 +301,4 @@ def test_latency_of_a_write_and_its_response(flit_bytes):
             await ctx.tick()
 
     run(bench.dut, drive, background=[attach(memory, bench.dut.axi)])
-    assert seen == {"address": 2, "data": 2, "response": 7, "answer": 9}
+    assert seen == {"address": 2, "data": 2, "response": 7, "answer": 10}

@@ -283,7 +283,7 @@ def test_reads_outstanding_cover_the_latency(flit_bytes, payload_flits, latency,
 @pytest.mark.parametrize("latency", [1, 2, 10])
 @pytest.mark.parametrize("flit_bytes", [8, 16])
 def test_latency_is_exact(flit_bytes, latency):
-    """Request to address 1 cycle, beat to head 1, first flit of data behind the header."""
+    """Request to address 2 cycles; the head comes with the first beat."""
     config = configuration(flit_bytes)
     memory = memory_of(config, read_latency=latency)
     dut = ReadEngine(config, source=RANK)
@@ -308,4 +308,4 @@ def test_latency_is_exact(flit_bytes, latency):
                 ctx.set(dut.i.valid, 0)
 
     run(dut, bench, background=[attach(memory, dut)])
-    assert seen == {"address": 1, "beat": 1 + latency, "head": 2 + latency}
+    assert seen == {"address": 2, "beat": 2 + latency, "head": 2 + latency}
