@@ -16,7 +16,7 @@ from amaranth.lib.wiring import In, Out
 
 from hdl.config import ConfigError, SwitchConfig
 
-__all__ = ["ELEMENT_BYTES", "Pattern", "PatternGenerator"]
+__all__ = ["ELEMENT_BYTES", "VALUE_DELAY", "Pattern", "PatternGenerator"]
 
 ELEMENT_BYTES = 2
 #: Width and increment of the Weyl sequence: 2^16 divided by the golden ratio, made odd.
@@ -29,6 +29,8 @@ EXACT = 1 << (FRACTION_BITS + 1)
 #: Waves that the memory must hold, so that operand, margins and flag have room.
 LEAST_WAVES = 4
 FLAG_BYTES = 8
+#: Cycles from a state of the sequence to its value: factors, product, fp16.
+VALUE_DELAY = 3
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,7 @@ class PatternGenerator(wiring.Component):
     load, start : take ``start`` as the state of the sequence, which is element 0 of a memory
     advance : to the next element
     weight : what s is multiplied with: rank + 1, or the sum's
-    value : the element at hand as fp16, one cycle behind the sequence and ``weight``
+    value : the element at hand as fp16, `VALUE_DELAY` cycles behind the sequence and ``weight``
     """
 
     def __init__(self, pattern: Pattern):
@@ -135,10 +137,15 @@ class PatternGenerator(wiring.Component):
         with m.Elif(self.advance):
             m.d.sync += state.eq(state + WEYL_STEP)
 
+        upper = Signal(signed(self._pattern.sequence_bits))
+        weight = Signal.like(self.weight)
         product = Signal(signed(FRACTION_BITS + 2))
-        upper = state[WEYL_BITS - self._pattern.sequence_bits :]
-        m.d.comb += product.eq(upper.as_signed() * self.weight)
-        m.d.sync += self.value.eq(self._fp16(m, product))
+        m.d.sync += [
+            upper.eq(state[WEYL_BITS - self._pattern.sequence_bits :]),
+            weight.eq(self.weight),
+            product.eq(upper * weight),
+            self.value.eq(self._fp16(m, product)),
+        ]
         return m
 
     @staticmethod

@@ -8,7 +8,7 @@ from hdl.config import SwitchConfig
 from hdl.storage import BlockStorage
 from hdl.system import System
 
-from .pattern import Pattern, PatternGenerator
+from .pattern import ELEMENT_BYTES, VALUE_DELAY, Pattern, PatternGenerator
 from .register_program import RegisterPlayer, all_reduce
 
 __all__ = ["Fault", "SelfTest"]
@@ -17,6 +17,8 @@ __all__ = ["Fault", "SelfTest"]
 PATIENCE = 16
 #: Registers that are written and read, and what one access may take.
 HOST_CYCLES = 4096
+#: From a memory's last element to all that is done with it: its value, and two registers behind.
+DRAIN_CYCLES = VALUE_DELAY + 3
 
 
 class Fault(enum.Enum, shape=2):
@@ -89,20 +91,35 @@ class SelfTest(wiring.Component):
         self._rank = Signal(range(config.ranks))
         self._element = Signal(range(pattern.memory_elements))
         self._running = Signal()
-        self._write = Signal()  # the generator's value into the memories, in this cycle
-        self._write_at = Signal.like(self._element)
+        # The element whose value the generator gives, and what is done with it.
+        self._stepping = Signal()
+        self._comparing = Signal()
+        self._valued = self._delayed(m, "element", self._element, VALUE_DELAY)
+        stepped = self._delayed(m, "stepping", self._stepping, VALUE_DELAY)
+        compares = self._delayed(m, "comparing", self._comparing, VALUE_DELAY)
+        self._fills = stepped & ~compares
+        self._compares = stepped & compares
+        self._read_at = self._delayed(m, "read", self._element, VALUE_DELAY - 1)
         self._read_data = Array(Signal(config.flit_bits) for _ in range(config.ranks))
         for rank in range(config.ranks):
             self._storage(m, rank, system.storage[rank])
         self._sequence(m)
         return m
 
+    @staticmethod
+    def _delayed(m, name, value, cycles):
+        for cycle in range(1, cycles + 1):
+            later = Signal.like(value, name=f"{name}_{cycle}")
+            m.d.sync += later.eq(value)
+            value = later
+        return value
+
     def _storage(self, m, rank, port):
         """`rank`'s memory: the system's while it runs, the test's before and after."""
         lanes = self._config.lanes
         m.submodules[f"storage_{rank}"] = storage = BlockStorage(self._config)
         own = storage.port
-        lane = self._write_at[: (lanes - 1).bit_length()]
+        lane = self._valued[: (lanes - 1).bit_length()]
         m.d.comb += [port.read_data.eq(own.read_data), self._read_data[rank].eq(own.read_data)]
         with m.If(self._running):
             for name in ("read_enable", "read_address", "write_enable", "write_address"):
@@ -114,9 +131,9 @@ class SelfTest(wiring.Component):
         with m.Else():
             m.d.comb += [
                 own.read_enable.eq(1),
-                own.read_address.eq(self._element >> len(lane)),
-                own.write_enable.eq(self._write & (self._rank == rank)),
-                own.write_address.eq(self._write_at >> len(lane)),
+                own.read_address.eq(self._read_at >> len(lane)),
+                own.write_enable.eq(self._fills & (self._rank == rank)),
+                own.write_address.eq(self._valued >> len(lane)),
                 own.write_data.eq(Cat(self._generator.value for _ in range(lanes))),
                 own.write_strobe.eq(Cat((lane == each).replicate(2) for each in range(lanes))),
             ]
@@ -127,8 +144,8 @@ class SelfTest(wiring.Component):
         final_rank = self._rank == self._config.ranks - 1
         final_element = self._element == pattern.memory_elements - 1
         starts = Array(pattern.start(rank) for rank in range(self._config.ranks))
-        comparing = Signal()
-        stepping = Signal()  # this cycle's element is filled or compared
+        comparing, stepping = self._comparing, self._stepping
+        drain = Signal(range(DRAIN_CYCLES))
         wrong = Signal()
         m.d.comb += [
             generator.start.eq(starts[self._rank]),
@@ -137,19 +154,20 @@ class SelfTest(wiring.Component):
                 Mux(comparing & self._inside(), pattern.total_weight, self._rank + 1)
             ),
         ]
-        self._compare(m, stepping & comparing, wrong)
+        self._compare(m, wrong)
 
         def next_rank(then):
             """After a memory's last element: drain, then the next rank or `then`."""
-            m.d.sync += self._element.eq(0)
-            with m.If(final_rank):
-                m.d.sync += self._rank.eq(0)
-                m.next = then[0]
-            with m.Else():
-                m.d.sync += self._rank.eq(self._rank + 1)
-                m.next = then[1]
+            m.d.sync += [self._element.eq(0), drain.eq(drain + 1)]
+            with m.If(drain == DRAIN_CYCLES - 1):
+                m.d.sync += drain.eq(0)
+                with m.If(final_rank):
+                    m.d.sync += self._rank.eq(0)
+                    m.next = then[0]
+                with m.Else():
+                    m.d.sync += self._rank.eq(self._rank + 1)
+                    m.next = then[1]
 
-        m.d.sync += [self._write.eq(0), self._write_at.eq(self._element)]
         with m.FSM(name="test", init="BEGIN"):
             with m.State("IDLE"):
                 with m.If(self.start):
@@ -167,10 +185,10 @@ class SelfTest(wiring.Component):
                 m.next = "FILL"
             with m.State("FILL"):
                 m.d.comb += stepping.eq(1)
-                m.d.sync += [self._write.eq(1), self._element.eq(self._element + 1)]
+                m.d.sync += self._element.eq(self._element + 1)
                 with m.If(final_element):
                     m.next = "FILL_DRAIN"
-            with m.State("FILL_DRAIN"):  # the last value is written
+            with m.State("FILL_DRAIN"):  # until the last value is written
                 next_rank(("RUN", "FILL_LOAD"))
             with m.State("RUN"):
                 m.d.comb += [self._running.eq(1), host.start.eq(1)]
@@ -194,7 +212,7 @@ class SelfTest(wiring.Component):
                 m.d.sync += self._element.eq(self._element + 1)
                 with m.If(final_element):
                     m.next = "COMPARE_DRAIN"
-            with m.State("COMPARE_DRAIN"):  # the last element is compared
+            with m.State("COMPARE_DRAIN"):  # until the last element is compared
                 next_rank(("END", "COMPARE_LOAD"))
             with m.State("END"):
                 m.d.sync += [self.busy.eq(0), self.passed.eq(self.fault == Fault.NONE)]
@@ -211,16 +229,22 @@ class SelfTest(wiring.Component):
         behind = Array(pattern.offset(rank) + pattern.elements for rank in ranks)[self._rank]
         return (self._element >= first) & (self._element < behind)
 
-    def _compare(self, m, issued, wrong):
-        """Hold the element read in the last cycle against the generator; the flag is no element.
+    def _compare(self, m, wrong):
+        """Hold each element read against the generator's value; the flag is no element.
 
         The flag's own bytes are written by the switch; the host has compared its epoch.
         """
         pattern, lanes = self._pattern, self._config.lanes
-        compared = Signal()
-        flag_element = pattern.flag_address // 2
-        m.d.sync += compared.eq(issued & (self._element < flag_element))
+        compared, differs = Signal(), Signal()
+        flag_element = pattern.flag_address // ELEMENT_BYTES
         flit = Signal(self._config.flit_bits)
-        m.d.comb += flit.eq(self._read_data[self._rank])
-        lane = self._write_at[: (lanes - 1).bit_length()]
-        m.d.comb += wrong.eq(compared & (flit.word_select(lane, 16) != self._generator.value))
+        expected = Signal.like(self._generator.value)
+        lane = Signal((lanes - 1).bit_length())
+        m.d.sync += [
+            compared.eq(self._compares & (self._valued < flag_element)),
+            flit.eq(self._read_data[self._rank]),
+            expected.eq(self._generator.value),
+            lane.eq(self._valued),
+            differs.eq(compared & (flit.word_select(lane, 16) != expected)),
+        ]
+        m.d.comb += wrong.eq(differs)

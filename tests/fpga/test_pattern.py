@@ -6,7 +6,7 @@ from fractions import Fraction
 import pytest
 from amaranth.sim import Simulator
 
-from fpga.pattern import Pattern, PatternGenerator
+from fpga.pattern import VALUE_DELAY, Pattern, PatternGenerator
 from hdl.config import ConfigError, SwitchConfig
 
 
@@ -74,6 +74,7 @@ def test_generator_gives_the_values_of_the_formula(ranks):
             ctx.set(dut.load, 0)
             ctx.set(dut.advance, 1)
             ctx.set(dut.weight, weight)
+            await ctx.tick().repeat(VALUE_DELAY - 1)
             for element in range(count):
                 await ctx.tick()
                 expected = pattern.sequence(element - pattern.offset(rank)) * weight
