@@ -34,8 +34,7 @@ class Queue(wiring.Component):
     queue also cuts the ready path.
 
     Small queues are LUT RAM, read at the output without a register. Large ones are block RAM, read
-    two cycles ahead into an output register; the word that comes into an empty one goes around the
-    memory. A word that arrives while the only other one leaves late is offered two cycles later.
+    two cycles ahead into an output register; a word that finds the memory empty goes around it.
     Neither reads the address that is being written, so no read port must be transparent.
     """
 
@@ -78,25 +77,37 @@ class Queue(wiring.Component):
     def _block_ram(self, m):
         write, read = self._memory(m, self._depth, style="block", read_domain="sync")
         stored = Signal(range(self._depth + 1))
-        fetched = Signal()  # the memory's output holds the word that comes next
+        # The word behind the one offered: in the memory's output, or in a register of its own if it
+        # came when the memory was empty, since a way through the memory takes too long then.
+        fetched, passed = Signal(), Signal()
+        passed_word = Signal(self._shape)
+        second = fetched | passed
         put = self.i.valid & self.i.ready
         advance = ~self.o.valid | self.o.ready
-        bypass = put & advance & ~fetched & (stored == 0)
-        store = put & ~bypass
-        fetch = (stored != 0) & (advance | ~fetched)
+        second_free = ~second | advance
+        empty = stored == 0
+        offer = put & advance & ~second & empty
+        bypass = put & ~offer & second_free & empty
+        store = put & ~offer & ~bypass
+        fetch = ~empty & second_free
         m.d.comb += [
-            self.level.eq(stored + fetched + self.o.valid),
+            self.level.eq(stored + second + self.o.valid),
             write.en.eq(store),
             read.en.eq(fetch),
         ]
-        m.d.sync += [
-            stored.eq(stored + store - fetch),
-            fetched.eq(fetch | (fetched & ~advance)),
-        ]
+        m.d.sync += stored.eq(stored + store - fetch)
+        with m.If(second_free):
+            m.d.sync += [
+                fetched.eq(fetch),
+                passed.eq(bypass),
+                passed_word.eq(self.i.payload),
+            ]
         with m.If(advance):
             m.d.sync += [
-                self.o.valid.eq(fetched | bypass),
-                self.o.payload.eq(Mux(fetched, read.data, self.i.payload)),
+                self.o.valid.eq(second | offer),
+                self.o.payload.eq(
+                    Mux(fetched, read.data, Mux(passed, passed_word, self.i.payload))
+                ),
             ]
         self._advance(m, write.addr, store, self._depth)
         self._advance(m, read.addr, fetch, self._depth)

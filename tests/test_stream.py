@@ -46,61 +46,33 @@ def test_order_is_kept(depth, idle, back):
 WIDTHS = {"distributed": 8, "block": BLOCK_RAM_BITS}
 
 
-class QueueModel:
-    """What a queue holds: words stored, in block RAM one fetched from there, one offered.
-
-    The stages move at the end of a cycle; a word goes past those that are empty.
-    """
-
-    def __init__(self, depth, style):
-        self.depth = depth
-        self.block = style == "block"
-        self.stored, self.fetched, self.offered = [], None, None
-
-    @property
-    def level(self):
-        return len(self.stored) + (self.fetched is not None) + (self.offered is not None)
-
-    @property
-    def ready(self):
-        return self.level < self.depth + 1
-
-    def step(self, put, taken):
-        """One cycle: `put` comes in, or None; `taken` says that the offered word leaves."""
-        advance = self.offered is None or taken
-        stored_before = bool(self.stored)
-        if put is not None:
-            self.stored.append(put)
-        if advance:
-            if self.block and (self.fetched is not None or stored_before):
-                self.offered, self.fetched = self.fetched, None
-            else:
-                self.offered = self.stored.pop(0) if self.stored else None
-        if self.block and self.fetched is None and stored_before:
-            self.fetched = self.stored.pop(0)
-
-
 @pytest.mark.parametrize("style", WIDTHS)
 @pytest.mark.parametrize("depth", DEPTHS)
-def test_every_cycle_against_a_model(depth, style):
-    """Ready, valid, payload and level of each cycle are the model's."""
+@pytest.mark.parametrize("rates", [(0.6, 0.6), (0.95, 0.9), (0.3, 0.9)])
+def test_every_cycle_against_a_model(depth, style, rates):
+    """Ready, valid, payload and level of each cycle are those of a deque behind one register."""
     dut = Queue(WIDTHS[style], depth=depth)
-    model = QueueModel(depth, style)
     draw = random.Random(depth)
 
     async def bench(ctx):
+        stored, offered = [], None
         for _ in range(400):
-            valid, ready, value = draw.random() < 0.6, draw.random() < 0.6, draw.randrange(256)
+            valid, ready = (draw.random() < rate for rate in rates)
+            value = draw.randrange(256)
             ctx.set(dut.i.valid, valid)
             ctx.set(dut.i.payload, value)
             ctx.set(dut.o.ready, ready)
-            assert ctx.get(dut.i.ready) == model.ready
-            assert ctx.get(dut.o.valid) == (model.offered is not None)
-            assert ctx.get(dut.level) == model.level
-            if model.offered is not None:
-                assert ctx.get(dut.o.payload) == model.offered
+            room = len(stored) < depth
+            assert ctx.get(dut.i.ready) == room
+            assert ctx.get(dut.o.valid) == (offered is not None)
+            assert ctx.get(dut.level) == len(stored) + (offered is not None)
+            if offered is not None:
+                assert ctx.get(dut.o.payload) == offered
             await ctx.tick()
-            model.step(value if valid and model.ready else None, ready)
+            if valid and room:
+                stored.append(value)
+            if offered is None or ready:
+                offered = stored.pop(0) if stored else None
 
     run(dut, bench)
 
@@ -178,7 +150,8 @@ def test_no_read_is_transparent(depth, style):
                 both += 1
                 assert ctx.get(read._addr) != ctx.get(write._addr)
             await ctx.tick()
-        assert both or depth == 1
+        # One stored word is never replaced as it is read: two more are in registers by then.
+        assert both or depth <= (2 if style == "block" else 1)
 
     run(fragment, bench)
 
