@@ -14,7 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from hdl.config import PRESETS, SwitchConfig
-from scripts.measured import TABLES, size, table
+from scripts import accuracy, measured
+from scripts.measured import size, table
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 
@@ -131,7 +132,8 @@ PARTS: dict[str, Callable[[], str]] = {
     "derived": derived,
     "pages": pages,
     "components": components,
-    **TABLES,
+    **measured.TABLES,
+    **accuracy.TABLES,
 }
 
 

@@ -1,4 +1,4 @@
-"""Draw the pictures of docs/performance.md from docs/data; `scripts.make_docs` writes its tables.
+"""Draw the pictures of docs/ from docs/data; `scripts.make_docs` writes the tables.
 
 Pictures are the same bytes each time they are drawn from the same data.
 """
@@ -15,6 +15,7 @@ matplotlib.use("Agg")
 
 from matplotlib import pyplot as plt
 
+from scripts import accuracy
 from scripts.measured import PAPER_GBPS, PAPER_RAW_GBPS, PLANES, REVIEWED_GBPS, rows
 
 IMAGES = Path(__file__).resolve().parent.parent / "docs" / "images"
@@ -87,7 +88,62 @@ def latency():
     return figure
 
 
-PICTURES = {"waves-curve": waves_curve, "latency": latency}
+def accuracy_perplexity():
+    """How much worse than fp16 a language model gets, by block: the paper's Table 1."""
+    figure, both = plt.subplots(1, 2, figsize=(7.2, 3.6), layout="constrained")
+    for axes, bits in zip(both, (8, 4), strict=True):
+        for method, colour, marker in (("ring", ORANGE, "s"), ("inq", BLUE, "o")):
+            found = [accuracy.model(method, bits, block, "fp16") for block in accuracy.BLOCKS]
+            axes.errorbar(
+                accuracy.BLOCKS, [row["delta"] for row in found],
+                yerr=[2 * row["stderr"] for row in found],
+                color=colour, marker=marker, capsize=3, label=accuracy.NAMES[method],
+            )  # fmt: skip
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(accuracy.BLOCKS, map(str, accuracy.BLOCKS))
+        axes.set_xlabel("codes a block")
+        axes.set_title(f"INT{bits}", fontsize=10)
+        if bits == 4:
+            axes.set_yscale("log")
+        else:
+            axes.set_ylim(bottom=0)
+    both[0].set_ylabel("perplexity less fp16's, ± 2 standard errors")
+    both[0].legend(frameon=False, fontsize=9, loc="upper left")
+    return figure
+
+
+def accuracy_sqnr():
+    """Signal to quantization noise against the number of ranks."""
+    figure, both = plt.subplots(1, 2, figsize=(7.2, 3.6), layout="constrained", sharey=True)
+    kinds = ("gaussian", "activations, later tokens")
+    for axes, data in zip(both, kinds, strict=True):
+        for method, colour, marker in (
+            ("inq8", BLUE, "o"), ("ring8", ORANGE, "s"), ("mxint8", GREEN, "^"),
+        ):  # fmt: skip
+            found = [
+                row
+                for row in accuracy.report()["tensor"]
+                if (row["data"], row["method"], row["block"]) == (data, method, 64)
+            ]
+            axes.plot(
+                [row["ranks"] for row in found], [row["sqnr_db"] for row in found],
+                color=colour, marker=marker, label=accuracy.NAMES[method],
+            )  # fmt: skip
+        axes.set_xscale("log", base=2)
+        axes.set_xticks([2, 4, 8, 16], ["2", "4", "8", "16"])
+        axes.set_xlabel("ranks")
+        axes.set_title(data, fontsize=10)
+    both[0].set_ylabel("signal to quantization noise (dB)")
+    both[0].legend(frameon=False, fontsize=9, loc="lower left")
+    return figure
+
+
+PICTURES = {
+    "waves-curve": waves_curve,
+    "latency": latency,
+    "accuracy-perplexity": accuracy_perplexity,
+    "accuracy-sqnr": accuracy_sqnr,
+}
 
 
 def main(arguments: list[str] | None = None) -> int:
