@@ -330,5 +330,5 @@ def test_the_memory_latency_register_counts_at_once(latency):
 
     waits = []
     bench.run(body)
-    # Queue, address, beat to head, transmitter, header: see the endpoint; and the peer's own edge.
-    assert waits == [latency + 6]
+    # Queue, request, address, transmitter's two, header: see the endpoint; and the peer's own edge.
+    assert waits == [latency + 7]
