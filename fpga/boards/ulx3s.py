@@ -45,7 +45,6 @@ ULX3S_85F = Board(
     top=_top,
     constraints="top.lpf",
     # A build that misses its clock still says by how much.
-    # Router 2 takes minutes where router 1, the default, takes the better part of an hour.
-    options={"nextpnr_opts": "--report timing.json --timing-allow-fail --router router2"},
+    options={"nextpnr_opts": "--report timing.json --timing-allow-fail"},
     next_command="openFPGALoader --board ulx3s {folder}/top.bit",
 )
