@@ -15,7 +15,7 @@ LEAST_OF_BOUND = 0.98
 #: Cycles by which the closed form may miss a run of one packet a wave.
 TOLERANCE = 2
 #: Cycles by which it misses where a wave is several packets; see docs/performance.md.
-SEVERAL_PACKETS_TOLERANCE = 9
+SEVERAL_PACKETS_TOLERANCE = 7
 
 
 def measured(testbed: Testbed, size: int) -> int:
