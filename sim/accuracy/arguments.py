@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import dataclass
-from pathlib import Path
 
 from hdl.config import unknown_name
 from sim.cli.errors import UsageError
+from sim.cli.parser import Parser, writable
 
 __all__ = ["PARTS", "Options", "parse"]
 
@@ -24,22 +24,8 @@ class Options:
     json: str | None = None
 
 
-class _Parser(argparse.ArgumentParser):
-    """Raises what it has to say, in the form of all other errors."""
-
-    def error(self, message):
-        kind, _, rest = message.partition(" ")
-        if kind == "argument":
-            message = rest.lstrip("-")
-        elif message.startswith("unrecognized arguments: "):
-            unknown = message.removeprefix("unrecognized arguments: ").split()[0]
-            options = [name for name in self._option_string_actions if name.startswith("--")]
-            message = unknown_name("option", unknown.partition("=")[0], options)
-        raise UsageError(message)
-
-
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = Parser(
         prog="python -m sim.accuracy",
         description="Errors of quantized All-Reduce on tensors, and perplexity of SmolLM2-135M "
         "with every All-Reduce done by one method or another.",
@@ -64,20 +50,6 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _check_writable(text: str):
-    """That a file can be written at `text`, tried out; its folder is made."""
-    path = Path(text)
-    new = not path.exists()
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.open("a").close()
-        if new:
-            path.unlink()
-    except OSError as error:
-        rule = f"must be a file that can be written ({error.strerror})"
-        raise UsageError(f"json: {rule}, not {text!r}") from None
-
-
 def parse(arguments: list[str]) -> Options:
     """The options that `arguments` ask for.
 
@@ -92,6 +64,6 @@ def parse(arguments: list[str]) -> Options:
     if given.only is not None and given.only not in PARTS:
         raise UsageError(unknown_name("only", given.only, PARTS))
     if given.json not in (None, "-"):
-        _check_writable(given.json)
+        writable("json", given.json)
     parts = PARTS if given.only is None else (given.only,)
     return Options(short=given.short, parts=parts, json=given.json)

@@ -16,6 +16,7 @@ from sim.waves.groups import VIEW_SUFFIX
 
 from .errors import UsageError
 from .operands import Activations, Input, RandomInput, load_npz
+from .parser import Parser, writable
 from .stalls import parse_stalls, patterns_help
 
 __all__ = ["DEFAULT_BYTES", "Options", "parse"]
@@ -58,22 +59,8 @@ class Options:
     arguments: tuple[str, ...] = ()
 
 
-class _Parser(argparse.ArgumentParser):
-    """Raises what it has to say, in the form of all other errors."""
-
-    def error(self, message):
-        kind, _, rest = message.partition(" ")
-        if kind == "argument":
-            message = rest.lstrip("-")
-        elif message.startswith("unrecognized arguments: "):
-            unknown = message.removeprefix("unrecognized arguments: ").split()[0]
-            options = [name for name in self._option_string_actions if name.startswith("--")]
-            message = unknown_name("option", unknown.partition("=")[0], options)
-        raise UsageError(message)
-
-
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = Parser(
         prog="python -m sim.allreduce",
         description="Run one All-Reduce, or several in a row, in a simulated switch with emulated "
         "ranks, and compare every byte of every rank's memory with the golden model.",
@@ -275,27 +262,12 @@ def _window(text: str | None, vcd: str | None) -> tuple[int, int] | None:
     return window
 
 
-def _writable(name: str, text: str) -> Path:
-    """`text` as a file that can be written, tried out; its folder is made."""
-    path = Path(text)
-    new = not path.exists()
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.open("a").close()
-        if new:
-            path.unlink()
-    except OSError as error:
-        rule = f"must be a file that can be written ({error.strerror})"
-        raise UsageError(f"{name}: {rule}, not {text!r}") from None
-    return path
-
-
 def _waveforms(text: str) -> Path:
     """`text` as the waveform file; its view stands beside it."""
     if Path(text).suffix == VIEW_SUFFIX:
         raise UsageError(f"vcd: must not end in {VIEW_SUFFIX}, as its view does, not {text!r}")
-    path = _writable("vcd", text)
-    _writable("vcd", str(path.with_suffix(VIEW_SUFFIX)))
+    path = writable("vcd", text)
+    writable("vcd", str(path.with_suffix(VIEW_SUFFIX)))
     return path
 
 
@@ -328,7 +300,7 @@ def _options(given, arguments) -> Options:
     # Last, for they make folders: nothing is made for a command that is refused.
     vcd = None if given.vcd is None else _waveforms(given.vcd)
     if given.json not in (None, "-"):
-        _writable("json", given.json)
+        writable("json", given.json)
     return Options(
         config=config,
         preset=preset,
