@@ -10,16 +10,36 @@ import dataclasses
 import difflib
 import hashlib
 import json
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
 __all__ = ["ConfigError", "PRESETS", "SwitchConfig"]
 
-#: Formats that the datapath knows today, in the order of their codes in an instruction.
-KNOWN_FORMATS = ("fp16", "bf16")
+#: Formats that the datapath knows, in the order of their codes in an instruction.
+KNOWN_FORMATS = ("fp16", "bf16", "inq8")
+#: Formats that a configuration has unless told.
+DEFAULT_FORMATS = ("fp16", "bf16")
+
+#: Bytes of a scale by format.
+SCALE_BYTES = {"fp16": 2, "bf16": 2, "e8m0": 1}
+#: Codes that may share a scale.
+INQ_BLOCKS = (32, 64, 128, 256, 512)
+#: How the exponent of an E8M0 scale is chosen: so that no code clips, or as OCP MX does.
+E8M0_RULES = ("ceil", "floor")
+#: Whether quantized sums have multipliers of their own, or share them with fp16's.
+INQ_REDUCERS = ("separate", "shared")
 
 #: Ways to share a link between the accelerator and the core.
 LINK_SHARES = ("flits", "packets")
+
+#: Fields whose value is a name, and the names.
+NAMED_VALUES = {
+    "scale_format": tuple(SCALE_BYTES),
+    "e8m0_rule": E8M0_RULES,
+    "inq_reducer": INQ_REDUCERS,
+    "link_share": LINK_SHARES,
+}
 
 #: AXI4: a burst may not cross an address that is a multiple of this many bytes.
 AXI_PAGE_BYTES = 4096
@@ -88,7 +108,19 @@ class SwitchConfig:
     queue_depth
         Instructions that a context's queue holds, 1..64.
     formats
-        Number formats that the reducer is built for, of ``fp16`` and ``bf16``.
+        Number formats that are built, of ``fp16``, ``bf16`` and ``inq8``.
+    scale_format
+        Format of a block's scale in quantized operations: ``fp16``, ``bf16`` or ``e8m0``.
+    e8m0_rule
+        How an E8M0 scale is chosen: ``ceil`` (no code clips) or ``floor`` (OCP MX, codes
+        saturate).
+    inq_reducer
+        ``separate``: quantized sums have multipliers of their own and take a flit each cycle.
+        ``shared``: fp16 and inq8 use one set of them, and inq8 takes a flit every second cycle;
+        for those two formats and fp16 scales.
+    multiplier_bits
+        Bits of a scale that one multiplier takes, without a sign: 24 for a 7-series DSP slice, 17
+        for an ECP5 one.
     link_latency
         Cycles from a transmitter's output to the receiver at the link's other end: reset value,
         2..16384.
@@ -116,7 +148,11 @@ class SwitchConfig:
     memory_bytes: int = 4 << 20
     contexts: int = 1
     queue_depth: int = 4
-    formats: tuple[str, ...] = KNOWN_FORMATS
+    formats: tuple[str, ...] = DEFAULT_FORMATS
+    scale_format: str = "fp16"
+    e8m0_rule: str = "ceil"
+    inq_reducer: str = "separate"
+    multiplier_bits: int = 24
     link_latency: int = 32
     link_latency_max: int | None = None
     memory_latency: int = 16
@@ -136,9 +172,11 @@ class SwitchConfig:
                 if not isinstance(value, list | tuple):
                     self._refuse("formats", "must be a list of format names", value)
                 object.__setattr__(self, "formats", tuple(value))
-            elif field.name == "link_share":
-                if value not in LINK_SHARES:
-                    raise ConfigError(unknown_name("link_share", str(value), LINK_SHARES))
+            elif field.name in NAMED_VALUES:
+                if value not in NAMED_VALUES[field.name]:
+                    raise ConfigError(
+                        unknown_name(field.name, str(value), NAMED_VALUES[field.name])
+                    )
             elif value is None and field.default is None:
                 continue
             elif isinstance(value, bool) or not isinstance(value, int):
@@ -182,6 +220,11 @@ class SwitchConfig:
                 raise ConfigError(unknown_name("formats", str(name), KNOWN_FORMATS))
         if len(set(self.formats)) != len(self.formats):
             self._refuse("formats", "must name each format once", self.formats)
+        self._between("multiplier_bits", 8, 32)
+        if self.quantizes:
+            self._check_quantized()
+        elif self.inq_reducer == "shared":
+            self._refuse("inq_reducer", "must be separate where inq8 is not built", "shared")
         self._between("link_latency", 2, 1 << 14)
         default("link_latency_max", max(8, _next_power_of_two(self.link_latency)))
         self._between("link_latency_max", self.link_latency, 1 << 14)
@@ -189,12 +232,39 @@ class SwitchConfig:
         self._between("memory_latency", 2, 1 << 14)
         self._between("clock_hz", 1, 10**12)
 
-        tag_bits = (self.waves - 1).bit_length() + (self.packets_per_wave - 1).bit_length()
+        packets = self.packets_per_wave + self.scale_packets
+        tag_bits = (self.waves - 1).bit_length() + (packets - 1).bit_length()
         if tag_bits > 16:
-            rule = f"waves times packets in a wave ({self.packets_per_wave}) must fit a 16-bit tag"
+            rule = f"waves times packets in a wave ({packets}) must fit a 16-bit tag"
             self._refuse("waves", rule, self.waves)
 
     # -- checks ---------------------------------------------------------------------------------
+
+    def _check_quantized(self):
+        """Rules that only hold where inq8 is built."""
+        if self.block not in INQ_BLOCKS:
+            rule = f"must be one of {', '.join(map(str, INQ_BLOCKS))} where inq8 is built"
+            self._refuse("block", rule, self.block)
+        chunk = self.wave_bytes // self.block * SCALE_BYTES[self.scale_format]
+        if chunk % self.flit_bytes:
+            rule = (
+                f"must give whole flits of {self.flit_bytes} bytes of scales where inq8 is built: "
+                f"a multiple of {self.flit_bytes // SCALE_BYTES[self.scale_format]} blocks of "
+                f"{self.block}"
+            )
+            self._refuse("wave_bytes", rule, self.wave_bytes)
+        if self.inq_reducer == "separate":
+            return
+        if set(self.formats) != {"fp16", "inq8"}:
+            rule = "must be fp16 and inq8 where inq_reducer is shared"
+            self._refuse("formats", rule, ",".join(self.formats))
+        if self.scale_format != "fp16":
+            self._refuse(
+                "scale_format", "must be fp16 where inq_reducer is shared", self.scale_format
+            )
+        if self.block < self.flit_bytes:
+            rule = f"must be at least flit_bytes ({self.flit_bytes}) where inq_reducer is shared"
+            self._refuse("block", rule, self.block)
 
     def _refuse(self, field: str, rule: str, value):
         raise ConfigError(f"{field}: {rule}, not {value!r}")
@@ -261,7 +331,7 @@ class SwitchConfig:
             raise ConfigError(f"set: must be FIELD=VALUE, not {text!r}")
         if field not in cls.field_names():
             raise ConfigError(unknown_name("field", field, cls.field_names()))
-        if field in ("formats", "link_share"):
+        if field == "formats" or field in NAMED_VALUES:
             return field, value
         try:
             return field, int(value, 0)
@@ -347,6 +417,43 @@ class SwitchConfig:
         return self.wave_bytes // self.read_request_bytes
 
     @property
+    def quantizes(self) -> bool:
+        """Whether quantized operations are built."""
+        return "inq8" in self.formats
+
+    @property
+    def sum_formats(self) -> tuple[str, ...]:
+        """The formats whose operands are plain numbers."""
+        return tuple(name for name in self.formats if name != "inq8")
+
+    @property
+    def scale_bytes(self) -> int:
+        """Bytes of a block's scale."""
+        return SCALE_BYTES[self.scale_format]
+
+    @property
+    def scale_chunk_bytes(self) -> int:
+        """Bytes of a whole wave's scales; 0 where inq8 is not built."""
+        return self.wave_bytes // self.block * self.scale_bytes if self.quantizes else 0
+
+    @property
+    def scale_flits(self) -> int:
+        """Flits of a whole wave's scales; 0 where inq8 is not built."""
+        return self.scale_chunk_bytes // self.flit_bytes
+
+    @property
+    def scale_packets(self) -> int:
+        """Payload packets of a whole wave's scales; 0 where inq8 is not built."""
+        return _ceil_div(self.scale_chunk_bytes, self.payload_bytes)
+
+    @property
+    def run_bytes(self) -> int:
+        """Bytes whose read-out, once begun, goes on to the end: whole packets and whole blocks."""
+        if not self.quantizes:
+            return self.payload_bytes
+        return math.lcm(self.payload_bytes, self.block)
+
+    @property
     def memory_flits(self) -> int:
         """Flits of one rank's memory."""
         return self.memory_bytes // self.flit_bytes
@@ -368,7 +475,9 @@ class SwitchConfig:
         One request in the time of a data packet, for a round trip.
         """
         packets = _ceil_div(self.round_trip, self.payload_flits + 2 * self.header_flits)
-        return self.header_flits * (packets + 4)
+        # A wave's scales are as many requests more, and at their shortest hardly data.
+        waves = _ceil_div(packets, self.packets_per_wave)
+        return self.header_flits * (packets + 4 + waves * self.scale_packets)
 
     @property
     def endpoint_read_flits(self) -> int:
@@ -378,7 +487,13 @@ class SwitchConfig:
     @property
     def endpoint_reads(self) -> int:
         """Packets of read data an endpoint may have outstanding in its memory."""
-        return _ceil_div(self.endpoint_read_flits, self.payload_flits) + 1
+        packets = _ceil_div(self.endpoint_read_flits, self.payload_flits) + 1
+        waves = _ceil_div(packets, self.packets_per_wave)
+        return packets + waves * self.scale_packets
+
+    def scales_bytes(self, codes: int) -> int:
+        """Bytes of the scales of `codes` codes."""
+        return _ceil_div(codes, self.block) * self.scale_bytes
 
     def packets(self, data_bytes: int) -> int:
         """Payload packets that `data_bytes` of one rank's operand take."""
@@ -394,17 +509,28 @@ class SwitchConfig:
         """Flits, so cycles at line rate, that the bare operand takes."""
         return _ceil_div(data_bytes, self.flit_bytes)
 
-    def utilization_bound(self, data_bytes: int) -> float | None:
-        """The limit of utilization that headers, requests and responses leave on the busier link.
+    def _scale_pieces(self, codes: int, most: int) -> int:
+        """Pieces of at most `most` bytes in which the scales of `codes` codes travel."""
+        full, rest = divmod(codes, self.wave_bytes)
+        whole = full * _ceil_div(self.scales_bytes(self.wave_bytes), most)
+        return whole + _ceil_div(self.scales_bytes(rest), most)
 
-        To a rank go write packets and read requests, from it read data and write responses.
+    def utilization_bound(self, data_bytes: int, format: str = "fp16") -> float | None:
+        """The limit of utilization that headers, requests, responses and scales leave.
+
+        It is that of the busier link: to a rank go write packets and read requests, from it read
+        data and write responses.
         """
         if data_bytes == 0:
             return None
         data = self.payload_cycles(data_bytes)
-        packets = self.packets(data_bytes)
-        single = max(self.requests(data_bytes), packets)
-        return data / (data + self.header_flits * (packets + single))
+        packets, requests, scales = self.packets(data_bytes), self.requests(data_bytes), 0
+        if format == "inq8":
+            packets += self._scale_pieces(data_bytes, self.payload_bytes)
+            requests += self._scale_pieces(data_bytes, self.read_request_bytes)
+            scales = _ceil_div(self.scales_bytes(data_bytes), self.flit_bytes)
+        single = max(requests, packets)
+        return data / (data + scales + self.header_flits * (packets + single))
 
 
 #: Preset configurations; `docs/configuration.md` says what each is for.
@@ -427,7 +553,7 @@ PRESETS: dict[str, dict] = {
     "ulx3s-85f": dict(
         ranks=4, flit_bytes=8, payload_bytes=128, wave_bytes=512, waves=8,
         write_waves=4, queue_depth=1, address_bits=32, link_latency=4, memory_latency=4,
-        memory_bytes=16 << 10, formats=("fp16",), clock_hz=80_000_000,
+        memory_bytes=16 << 10, formats=("fp16",), multiplier_bits=17, clock_hz=80_000_000,
     ),
     "paper-fpga": dict(
         ranks=4, flit_bytes=32, payload_bytes=4096, wave_bytes=4096, waves=16,

@@ -39,6 +39,7 @@ class Format(enum.Enum, shape=2):
 
     FP16 = 0
     BF16 = 1
+    INQ8 = 2
 
 
 class Response(enum.Enum, shape=2):

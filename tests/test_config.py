@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hdl.config import KNOWN_FORMATS, PRESETS, ConfigError, SwitchConfig, unknown_name
+from hdl.config import DEFAULT_FORMATS, PRESETS, ConfigError, SwitchConfig, unknown_name
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -92,9 +92,46 @@ REFUSED = [
     ),
     (
         {"formats": ("fp61",)},
-        "formats: must be one of fp16, bf16, not 'fp61'; did you mean 'fp16'?",
+        "formats: must be one of fp16, bf16, inq8, not 'fp61'; did you mean 'fp16'?",
     ),
-    ({"formats": [["fp16"]]}, "formats: must be one of fp16, bf16, not"),
+    ({"formats": [["fp16"]]}, "formats: must be one of fp16, bf16, inq8, not"),
+    (
+        {"scale_format": "fp8"},
+        "scale_format: must be one of fp16, bf16, e8m0, not 'fp8'; did you mean 'fp16'?",
+    ),
+    ({"e8m0_rule": "up"}, "e8m0_rule: must be one of ceil, floor, not 'up'"),
+    ({"inq_reducer": "both"}, "inq_reducer: must be one of separate, shared, not 'both'"),
+    (
+        {"inq_reducer": "shared"},
+        "inq_reducer: must be separate where inq8 is not built, not 'shared'",
+    ),
+    ({"multiplier_bits": 7}, "multiplier_bits: must be 8..32, not 7"),
+    (
+        {"formats": "inq8", "block": 16},
+        "block: must be one of 32, 64, 128, 256, 512 where inq8 is built, not 16",
+    ),
+    (
+        {"formats": "inq8", "block": 256},  # 4 scales of 2 bytes in flits of 16
+        "wave_bytes: must give whole flits of 16 bytes of scales where inq8 is built: "
+        "a multiple of 8 blocks of 256, not 1024",
+    ),
+    (
+        {"formats": "inq8", "scale_format": "e8m0", "wave_bytes": 512},
+        "wave_bytes: must give whole flits of 16 bytes of scales where inq8 is built: "
+        "a multiple of 16 blocks of 64, not 512",
+    ),
+    (
+        {"formats": "fp16,bf16,inq8", "inq_reducer": "shared"},
+        "formats: must be fp16 and inq8 where inq_reducer is shared, not 'fp16,bf16,inq8'",
+    ),
+    (
+        {"formats": "fp16,inq8", "inq_reducer": "shared", "scale_format": "bf16"},
+        "scale_format: must be fp16 where inq_reducer is shared, not 'bf16'",
+    ),
+    (
+        {"formats": "fp16,inq8", "inq_reducer": "shared", "block": 32, "flit_bytes": 64},
+        "block: must be at least flit_bytes (64) where inq_reducer is shared, not 32",
+    ),
     ({"link_latency": 1}, "link_latency: must be 2..16384, not 1"),
     ({"link_latency": 16385}, "link_latency: must be 2..16384, not 16385"),
     ({"link_latency_max": 31}, "link_latency_max: must be 32..16384, not 31"),
@@ -154,6 +191,17 @@ def test_every_field_has_a_refusal():
         {"queue_depth": 64},
         {"formats": ["bf16"]},
         {"formats": "bf16,fp16"},
+        {"formats": "inq8", "block": 512, "wave_bytes": 4096},
+        {
+            "formats": "inq8",
+            "block": 32,
+            "flit_bytes": 64,
+            "scale_format": "e8m0",
+            "wave_bytes": 2048,
+        },
+        {"formats": "fp16,inq8", "inq_reducer": "shared"},
+        {"multiplier_bits": 8},
+        {"multiplier_bits": 32},
         {"link_latency": 2},
         {"link_latency": 16384},
         {"link_share": "packets"},
@@ -206,7 +254,7 @@ def test_preset_is_as_tabulated(name):
         c.memory_bytes,
         c.clock_hz,
     ) == PRESET_TABLE[name]
-    assert c.formats == (("fp16",) if name in ("arty", "ulx3s-85f") else KNOWN_FORMATS)
+    assert c.formats == (("fp16",) if name in ("arty", "ulx3s-85f") else DEFAULT_FORMATS)
 
 
 def test_presets_are_those_and_the_default_is_demo():
@@ -332,15 +380,34 @@ def test_text_that_is_no_configuration(text):
 # -- digest -------------------------------------------------------------------------------------
 
 
+def test_scales_of_a_wave_by_hand():
+    plain = SwitchConfig.preset("paper-8gpu")
+    assert (plain.scale_chunk_bytes, plain.scale_flits, plain.scale_packets) == (0, 0, 0)
+    assert plain.run_bytes == 128
+    c = plain.replace(formats=("inq8",))
+    assert (c.scale_chunk_bytes, c.scale_flits, c.scale_packets) == (128, 8, 1)
+    # 33 packets of 8 flits, a header, and a request or response for each 32 of data
+    assert c.utilization_bound(4 << 20, "inq8") == 256 / 330
+    assert c.utilization_bound(4 << 20, "fp16") == 0.8
+    # 65 codes: 5 flits in a packet, 2 scales in one
+    assert c.utilization_bound(65, "inq8") == 5 / (5 + 1 + 2 * 2)
+    assert c.run_bytes == 128
+    assert c.replace(block=512).run_bytes == 512
+    awkward = SwitchConfig(formats="inq8", payload_bytes=96, wave_bytes=768, flit_bytes=8)
+    assert awkward.run_bytes == 192  # two packets, three blocks
+    assert awkward.replace(scale_format="e8m0", wave_bytes=1536).scale_chunk_bytes == 24
+
+
 def test_digest_changes_with_every_field():
     """Each field is replaced alone; a field that the digest leaves out would keep it."""
     other = dict(
         ranks=5, flit_bytes=32, payload_bytes=64, wave_bytes=2048, waves=4, write_waves=8,
-        read_request_bytes=256, block=128, address_bits=47, memory_bytes=8 << 20, queue_depth=5,
+        read_request_bytes=256, block=32, address_bits=47, memory_bytes=8 << 20, queue_depth=5,
         formats=("fp16",), link_latency=33, link_latency_max=128, memory_latency=17,
-        link_share="packets", clock_hz=1,
+        link_share="packets", clock_hz=1, scale_format="bf16", e8m0_rule="floor",
+        multiplier_bits=17, inq_reducer="shared",
     )  # fmt: skip
-    config = SwitchConfig.preset("demo")
+    config = SwitchConfig.preset("demo", formats=("fp16", "inq8"))
     assert set(other) == set(config.field_names()) - {"contexts"}  # which has one value today
     digests = {config.replace(**{name: value}).digest for name, value in other.items()}
     assert len(digests | {config.digest}) == len(other) + 1

@@ -6,6 +6,7 @@ from amaranth import Cat, Const, Module, Mux, Signal, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from ..config import INQ_BLOCKS
 from .align_scales import AlignScales
 from .delay_line import delayed
 from .dot_product import DotProduct
@@ -14,8 +15,6 @@ from .requantize import Requantize
 from .scale_formats import CODE_BITS, SCALE_FORMATS
 
 __all__ = ["InqInput", "InqOutput", "InqReducer", "blocks_per_flit", "check_inq_parameters"]
-
-BLOCKS = (32, 64, 128, 256, 512)
 
 
 def blocks_per_flit(flit_bytes: int, block: int) -> int:
@@ -247,7 +246,7 @@ def check_inq_parameters(ranks: int, flit_bytes: int, block: int, scale_format: 
         refuse("ranks", "2..16", ranks)
     if not 2 <= flit_bytes <= 64 or flit_bytes & (flit_bytes - 1):
         refuse("flit_bytes", "a power of two, 2..64", flit_bytes)
-    if block not in BLOCKS:
-        refuse("block", f"one of {', '.join(map(str, BLOCKS))}", block)
+    if block not in INQ_BLOCKS:
+        refuse("block", f"one of {', '.join(map(str, INQ_BLOCKS))}", block)
     if scale_format not in SCALE_FORMATS:
         refuse("scale_format", f"one of {', '.join(SCALE_FORMATS)}", scale_format)

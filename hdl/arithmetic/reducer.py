@@ -6,9 +6,8 @@ from amaranth import Cat, Module, Mux, Signal, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hdl.config import SwitchConfig
-from hdl.interfaces import Format
-
+from ..config import SwitchConfig
+from ..interfaces import Format
 from .adder_tree import AdderTree
 from .align import Align, fixed_headroom
 from .decode import Decode
