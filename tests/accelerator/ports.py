@@ -33,18 +33,21 @@ def beat(*, data=0, response=0, empty=0, first=1, last=1, **header) -> dict:
     )
 
 
-async def post(ctx, posting, *, length, sources, destinations, flags, format=0, stage=True):
+async def post(
+    ctx, posting, *, length, sources, destinations, flags, scale_sources=(),
+    scale_destinations=(), format=0, stage=True,
+):  # fmt: skip
     """Stage and post an instruction; its code and rank."""
-    if stage:
-        for kind, addresses in (
-            ("source", sources),
-            ("destination", destinations),
-            ("flag", flags),
-        ):
-            for rank, address in enumerate(addresses):
-                ctx.set(posting.address, address)
-                ctx.set(getattr(posting, f"stage_{kind}"), 1 << rank)
-                await ctx.tick()
+    kinds = dict(
+        source=sources, destination=destinations, flag=flags, scale_source=scale_sources,
+        scale_destination=scale_destinations,
+    )  # fmt: skip
+    for kind, addresses in kinds.items() if stage else ():
+        for rank, address in enumerate(addresses):
+            ctx.set(posting.address, address)
+            ctx.set(getattr(posting, f"stage_{kind}"), 1 << rank)
+            await ctx.tick()
+        if addresses:
             ctx.set(getattr(posting, f"stage_{kind}"), 0)
     ctx.set(posting.length, length)
     ctx.set(posting.format, format)
