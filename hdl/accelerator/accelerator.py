@@ -4,21 +4,16 @@ from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from ..arithmetic.reducer import Reducer
+from ..arithmetic.inq_reducer import blocks_per_flit
 from ..config import SwitchConfig
 from ..interfaces import Beat, PacketSource, Response
 from ..stream import Queue
+from .arithmetic import Arithmetic
 from .barrier import EPOCH_BITS, Barrier
 from .doorbell import Doorbell
 from .flag_writer import WAVE_COUNT_BITS, FlagWriter
 from .instruction_queue import FORMAT_BITS, HOST_BITS, InstructionQueue
-from .layouts import (
-    FLAG_TAG,
-    Status,
-    WaveLayout,
-    entry_bits,
-    packet_bits,
-)
+from .layouts import FLAG_TAG, Status, WaveLayout, address_kinds, entry_bits, packet_bits
 from .operation_table import OperationTable
 from .read_out import ReadOut
 from .request_issuer import RequestIssuer
@@ -52,12 +47,10 @@ class Posting(wiring.Signature):
     """How instructions come in; see `InstructionQueue`."""
 
     def __init__(self, config: SwitchConfig):
+        staged = {f"stage_{kind}": Out(config.ranks) for kind in address_kinds(config)}
         super().__init__(
             {
                 "address": Out(HOST_BITS),
-                "stage_source": Out(config.ranks),
-                "stage_destination": Out(config.ranks),
-                "stage_flag": Out(config.ranks),
                 "length": Out(HOST_BITS),
                 "format": Out(FORMAT_BITS),
                 "post": Out(1),
@@ -65,6 +58,7 @@ class Posting(wiring.Signature):
                 "code": In(Status),
                 "rank": In(4),
             }
+            | staged
         )
 
 
@@ -95,6 +89,8 @@ class Accelerator(wiring.Component):
     stray : by rank, read data came that nobody waits for; then by rank, a write response
     flag_error : by rank, a flag's write was answered with an error
     result_valid, nan, overflow : of the reducer's output
+    blocks_nan, blocks_overflow : likewise of codes, a bit a block, where quantized operations are
+        built
     reading, writing, waits_* : what `Counters` counts
     trace, rank_trace : for observers
 
@@ -106,38 +102,48 @@ class Accelerator(wiring.Component):
 
     def __init__(self, config: SwitchConfig):
         self._config = config
-        self._reducer = Reducer(config)
+        self._arithmetic = Arithmetic(config)
         ranks = config.ranks
-        super().__init__(
-            {
-                "ports": Out(AcceleratorPort(config)).array(ranks),
-                "posting": In(Posting(config)),
-                "ended": Out(OperationEnd()),
-                "epoch": Out(EPOCH_BITS),
-                "arrived": Out(ranks),
-                "refused": Out(ranks),
-                "stray": Out(2 * ranks),
-                "flag_error": Out(ranks),
-                "result_valid": Out(1),
-                "nan": Out(1),
-                "overflow": Out(1),
-                "request": Out(ranks),
-                "response": Out(ranks),
-                "reading": Out(range(config.waves + 1)),
-                "writing": Out(range(config.write_waves + 1)),
-                "waits_barrier": Out(1),
-                "waits_entry": Out(1),
-                "waits_data": Out(ranks),
-                "waits_room": Out(ranks),
-                "trace": Out(WaveTrace(config)),
-                "rank_trace": Out(RankTrace(config)).array(ranks),
-            }
-        )
+        members = {
+            "ports": Out(AcceleratorPort(config)).array(ranks),
+            "posting": In(Posting(config)),
+            "ended": Out(OperationEnd()),
+            "epoch": Out(EPOCH_BITS),
+            "arrived": Out(ranks),
+            "refused": Out(ranks),
+            "stray": Out(2 * ranks),
+            "flag_error": Out(ranks),
+            "result_valid": Out(1),
+            "nan": Out(1),
+            "overflow": Out(1),
+            "request": Out(ranks),
+            "response": Out(ranks),
+            "reading": Out(range(config.waves + 1)),
+            "writing": Out(range(config.write_waves + 1)),
+            "waits_barrier": Out(1),
+            "waits_entry": Out(1),
+            "waits_data": Out(ranks),
+            "waits_room": Out(ranks),
+            "trace": Out(WaveTrace(config)),
+            "rank_trace": Out(RankTrace(config)).array(ranks),
+        }
+        if config.quantizes:
+            blocks = blocks_per_flit(config.flit_bytes, config.block)
+            members |= {"blocks_nan": Out(blocks), "blocks_overflow": Out(blocks)}
+        super().__init__(members)
 
     @property
-    def data_delay(self) -> int:
-        """Cycles from a packet's start of read-out to its first result."""
-        return READ_DELAY + self._reducer.delay
+    def data_delay(self) -> int | None:
+        """Cycles from a packet's start of read-out to its first sums; None where none are built."""
+        return self._behind_read_out(self._arithmetic.delay)
+
+    @property
+    def inq_delay(self) -> int | None:
+        """The same to its first codes."""
+        return self._behind_read_out(self._arithmetic.inq_delay)
+
+    def _behind_read_out(self, delay):
+        return None if delay is None else READ_DELAY + delay
 
     def elaborate(self, platform):
         m = Module()
@@ -145,8 +151,9 @@ class Accelerator(wiring.Component):
         m.submodules.instructions = self._instructions = InstructionQueue(config)
         m.submodules.barrier = self._barrier = Barrier(config)
         m.submodules.controller = self._controller = WaveController(config)
-        m.submodules.read_out = self._read_out = ReadOut(config)
-        m.submodules.reducer = self._reducer
+        arithmetic = self._arithmetic
+        m.submodules.read_out = self._read_out = ReadOut(config, inq_lead=arithmetic.inq_lead)
+        m.submodules.arithmetic = arithmetic
         m.submodules.tracker = self._tracker = WriteTracker(config)
         m.submodules.operations = self._operations = OperationTable(config)
         m.submodules.flags = self._flags = FlagWriter(config)
@@ -155,7 +162,7 @@ class Accelerator(wiring.Component):
             m.submodules[f"table_{rank}"] = table = WaveTable(config)
             m.submodules[f"issuer_{rank}"] = issuer = RequestIssuer(config, port=rank)
             m.submodules[f"write_back_{rank}"] = write_back = WriteBack(
-                config, port=rank, data_delay=self.data_delay
+                config, port=rank, data_delay=self.data_delay, inq_delay=self.inq_delay
             )
             self._tables.append(table)
             self._issuers.append(issuer)
@@ -172,8 +179,8 @@ class Accelerator(wiring.Component):
     def _start(self, m):
         """Arrivals, instructions, and the start of an operation."""
         instructions, barrier, controller = self._instructions, self._barrier, self._controller
-        for name in ("address", "stage_source", "stage_destination", "stage_flag", "length",
-                     "format", "post"):  # fmt: skip
+        kinds = [f"stage_{kind}" for kind in address_kinds(self._config)]
+        for name in (*kinds, "address", "length", "format", "post"):
             m.d.comb += getattr(instructions, name).eq(getattr(self.posting, name))
         for name in ("busy", "code", "rank"):
             m.d.comb += getattr(self.posting, name).eq(getattr(instructions, name))
@@ -188,6 +195,8 @@ class Accelerator(wiring.Component):
                 controller.sources[rank].eq(instructions.sources[rank]),
                 self.rank_trace[rank].arrival.eq(doorbell.arrive),
             ]
+            if self._config.quantizes:
+                m.d.comb += controller.scale_sources[rank].eq(instructions.scale_sources[rank])
         connect(m, instructions.launch, controller.launch)
         m.d.comb += [
             controller.complete.eq(barrier.complete),
@@ -218,6 +227,11 @@ class Accelerator(wiring.Component):
                 issuer.entry.eq(controller.issue.entry),
                 issuer.generation.eq(controller.issue.generation),
             ]
+            if self._config.quantizes:
+                m.d.comb += [
+                    issuer.scale_address.eq(controller.issue.scale_address[rank]),
+                    issuer.scale_size.eq(controller.issue.scale_size),
+                ]
         m.d.comb += controller.issue_ready.eq(Cat(i.ready for i in self._issuers).all())
 
     def _receive(self, m):
@@ -254,8 +268,8 @@ class Accelerator(wiring.Component):
             ]
 
     def _reduce(self, m):
-        """Complete waves through the reducer."""
-        read_out, reducer, controller = self._read_out, self._reducer, self._controller
+        """Complete waves through the arithmetic."""
+        read_out, arithmetic, controller = self._read_out, self._arithmetic, self._controller
         # Between issue and read-out: as many waves as there are entries, and one that is empty.
         m.submodules.waves = waves = Queue(WaveLayout(self._config), depth=self._config.waves + 1)
         connect(m, controller.waves, waves.i)
@@ -270,35 +284,48 @@ class Accelerator(wiring.Component):
                 read_out.ready[rank].eq(table.ready),
                 read_out.response[rank].eq(table.response),
             ]
-        operands = reducer.i.payload
         m.d.comb += [
             controller.release.eq(read_out.release),
             read_out.failed.eq(self._operations.failed),
-            reducer.i.valid.eq(read_out.operands_valid),
-            operands.operands.eq(Cat(table.data for table in self._tables)),
-            operands.keep.eq(read_out.keep),
-            operands.sources.eq((1 << self._config.ranks) - 1),
-            operands.format.eq(read_out.format),
-            self.result_valid.eq(reducer.o.valid),
-            self.nan.eq(reducer.o.valid & reducer.o.payload.nan),
-            self.overflow.eq(reducer.o.valid & reducer.o.payload.overflow),
+            arithmetic.valid.eq(read_out.operands_valid),
+            arithmetic.operands.eq(Cat(table.data for table in self._tables)),
+            arithmetic.keep.eq(read_out.keep),
+            arithmetic.format.eq(read_out.format),
+            self.result_valid.eq(arithmetic.result_valid),
+            self.nan.eq(arithmetic.nan),
+            self.overflow.eq(arithmetic.overflow),
         ]
+        if self._config.quantizes:
+            m.d.comb += [
+                arithmetic.scales.eq(Cat(table.scales for table in self._tables)),
+                arithmetic.ends_wave.eq(read_out.ends_wave),
+                arithmetic.ends_blocks.eq(read_out.ends_blocks),
+                self.blocks_nan.eq(arithmetic.blocks_nan),
+                self.blocks_overflow.eq(arithmetic.blocks_overflow),
+            ]
 
     def _write(self, m):
         """Results to the ports, and their acknowledgements."""
         read_out, tracker = self._read_out, self._tracker
-        instructions, reducer = self._instructions, self._reducer
+        instructions, arithmetic = self._instructions, self._arithmetic
         m.d.comb += instructions.destination_slot.eq(read_out.destinations_of)
         for rank, write_back in enumerate(self._write_backs):
             connect(m, write_back.o, flipped(self.ports[rank].writes))
-            for name in ("valid", "flits", "size", "opens", "write_slot"):
+            for name in read_out.start.signature.members:
                 m.d.comb += getattr(write_back.start, name).eq(getattr(read_out.start, name))
             m.d.comb += [
                 write_back.destination.eq(instructions.destinations[rank]),
                 read_out.room[rank].eq(write_back.room),
-                write_back.result_valid.eq(reducer.o.valid),
-                write_back.result.eq(reducer.o.payload.data),
+                write_back.result_valid.eq(arithmetic.result_valid),
+                write_back.result.eq(arithmetic.result),
             ]
+            if self._config.quantizes:
+                m.d.comb += [
+                    write_back.scale_destination.eq(instructions.scale_destinations[rank]),
+                    write_back.result_ends.eq(arithmetic.result_ends),
+                    write_back.scales_valid.eq(arithmetic.scales_valid),
+                    write_back.scales.eq(arithmetic.new_scales),
+                ]
         m.d.comb += [
             read_out.slot_free.eq(tracker.slot_free),
             read_out.write_slot.eq(tracker.write_slot),
@@ -309,6 +336,8 @@ class Accelerator(wiring.Component):
             tracker.close_last.eq(read_out.close_last),
             tracker.written.eq(read_out.written),
         ]
+        if self._config.quantizes:
+            m.d.comb += tracker.scale_packets.eq(read_out.scale_packets)
 
     def _end(self, m):
         """Errors, completion, flags."""

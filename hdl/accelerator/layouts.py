@@ -7,20 +7,25 @@ from ..config import SwitchConfig
 from ..interfaces import Format
 
 __all__ = [
+    "CODE_BYTES",
     "ELEMENT_BYTES",
     "FLAG_TAG",
     "LENGTH_BITS",
     "OperationLayout",
     "Status",
     "WaveLayout",
+    "address_kinds",
+    "block_flits",
     "entry_bits",
+    "flit_scale_bits",
     "operation_slots",
     "packet_bits",
     "slot_bits",
 ]
 
-#: Bytes of an element of every format built today.
+#: Bytes of a plain number, and of a code of a quantized operand.
 ELEMENT_BYTES = 2
+CODE_BYTES = 1
 #: Width of an operation's length in bytes.
 LENGTH_BITS = 40
 #: Set in the tag of a flag's write, so that its acknowledgement is not counted with data.
@@ -45,6 +50,12 @@ class Status(enum.Enum, shape=8):
     WRITE_DECERR = 0x23
 
 
+def address_kinds(config: SwitchConfig) -> tuple[str, ...]:
+    """The addresses that an instruction has for each rank, by the names of their ports."""
+    kinds = ("source", "destination", "flag")
+    return (*kinds, "scale_source", "scale_destination") if config.quantizes else kinds
+
+
 def operation_slots(config: SwitchConfig) -> int:
     """Slots of the ring: operations queued, one reading, one writing, one being staged."""
     return 1 << (config.queue_depth + 2).bit_length()
@@ -60,8 +71,18 @@ def entry_bits(config: SwitchConfig) -> int:
 
 
 def packet_bits(config: SwitchConfig) -> int:
-    """Low bits of a read tag: the packet's number in its wave."""
-    return (config.packets_per_wave - 1).bit_length()
+    """Low bits of a read tag: the packet's number in its wave, behind the data's the scales'."""
+    return (config.packets_per_wave + config.scale_packets - 1).bit_length()
+
+
+def block_flits(config: SwitchConfig) -> int:
+    """Flits of a whole block of codes; 1 where a flit has several blocks."""
+    return max(1, config.block // config.flit_bytes)
+
+
+def flit_scale_bits(config: SwitchConfig) -> int:
+    """Bits of the scales of all blocks that have codes in one flit."""
+    return 8 * config.scale_bytes * max(1, config.flit_bytes // config.block)
 
 
 class OperationLayout(data.StructLayout):

@@ -3,10 +3,20 @@
 from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
 
 from ..config import SwitchConfig
 from ..interfaces import Format, Response
-from .layouts import ELEMENT_BYTES, WaveLayout, entry_bits, operation_slots, slot_bits
+from .layouts import (
+    CODE_BYTES,
+    ELEMENT_BYTES,
+    WaveLayout,
+    block_flits,
+    entry_bits,
+    operation_slots,
+    slot_bits,
+)
+from .scales import scales_of
 from .wave_table import READ_DELAY
 
 __all__ = ["PacketStart", "ReadOut"]
@@ -17,18 +27,28 @@ class PacketStart(wiring.Signature):
 
     ``flits`` and ``size`` (bytes) are the packet's; ``opens`` says that it is its operation's
     first, so that addresses start anew. ``write_slot`` is the write-phase slot that it counts in.
+
+    Where quantized operations are built: ``quantized`` says that it has codes; ``begins`` and
+    ``ends`` that it is its wave's first or last; ``scale_size`` is bytes of the wave's scales, 0 of
+    sums.
     """
 
     def __init__(self, config: SwitchConfig):
-        super().__init__(
-            {
-                "valid": Out(1),
-                "flits": Out(range(config.payload_flits + 1)),
-                "size": Out(range(config.payload_bytes + 1)),
-                "opens": Out(1),
-                "write_slot": Out(max(1, (config.write_waves - 1).bit_length())),
+        members = {
+            "valid": Out(1),
+            "flits": Out(range(config.payload_flits + 1)),
+            "size": Out(range(config.payload_bytes + 1)),
+            "opens": Out(1),
+            "write_slot": Out(max(1, (config.write_waves - 1).bit_length())),
+        }
+        if config.quantizes:
+            members |= {
+                "quantized": Out(1),
+                "begins": Out(1),
+                "ends": Out(1),
+                "scale_size": Out(range(config.scale_chunk_bytes + 1)),
             }
-        )
+        super().__init__(members)
 
 
 class ReadOut(wiring.Component):
@@ -40,8 +60,13 @@ class ReadOut(wiring.Component):
     ready, response : by rank, of the entry that ``entry`` names
     taken : that entry's wave is taken
     read_enable, read_entry, read_flit : to every wave table
+    scale_packets : packets of scales that will follow those of the wave's codes, where quantized
+        operations are built
     operands_valid, keep, format : to the reducer, beside the tables' data (`READ_DELAY` cycles
-        behind ``read_enable``)
+        behind ``read_enable``); ``keep`` has a bit a 16-bit lane, and where quantized operations
+        are built a bit a byte
+    ends_wave, ends_blocks : likewise, where quantized operations are built: the flit is the wave's
+        last; its block or blocks are
     slot_free, write_slot : the next write-phase slot
     room : by port, its write-back takes another packet
     start : a packet begins (`PacketStart`)
@@ -67,46 +92,63 @@ class ReadOut(wiring.Component):
     follows right behind another operation starts one cycle later, since its destinations are looked
     up then.
 
+    Where quantized operations are built, that holds for a run of packets (`SwitchConfig.run_bytes`)
+    in place of each, since a block's flits come in consecutive cycles; and sums, which take less
+    time than codes, wait behind codes until they leave the reducer later than those. With
+    multipliers that are shared, a flit of codes is read every second cycle, and its operands stand
+    for two.
+
+    Parameters
+    ----------
+    inq_lead
+        Cycles by which codes take longer than sums; where both are built.
+
     Errors
     ------
     A wave with an error in any rank's data is not written; nor is a later one of its operation.
     """
 
-    def __init__(self, config: SwitchConfig):
+    def __init__(self, config: SwitchConfig, *, inq_lead: int = 0):
         self._config = config
+        self._inq_lead = inq_lead
         ranks = config.ranks
-        super().__init__(
-            {
-                "waves": In(stream.Signature(WaveLayout(config))),
-                "ready": In(ranks),
-                "response": In(Response).array(ranks),
-                "entry": Out(entry_bits(config)),
-                "taken": Out(1),
-                "read_enable": Out(1),
-                "read_entry": Out(entry_bits(config)),
-                "read_flit": Out(range(config.wave_flits)),
-                "operands_valid": Out(1),
-                "keep": Out(config.lanes),
-                "format": Out(Format),
-                "slot_free": In(1),
-                "write_slot": In(max(1, (config.write_waves - 1).bit_length())),
-                "room": In(ranks),
-                "start": Out(PacketStart(config)),
-                "destinations_of": Out(slot_bits(config)),
-                "open": Out(1),
-                "close": Out(1),
-                "close_last": Out(1),
-                "operation": Out(slot_bits(config)),
-                "written": Out(1),
-                "failed": In(operation_slots(config)),
-                "read_error": Out(1),
-                "read_error_rank": Out(4),
-                "read_error_response": Out(Response),
-                "release": Out(1),
-                "waits_data": Out(ranks),
-                "waits_room": Out(ranks),
+        members = {
+            "waves": In(stream.Signature(WaveLayout(config))),
+            "ready": In(ranks),
+            "response": In(Response).array(ranks),
+            "entry": Out(entry_bits(config)),
+            "taken": Out(1),
+            "read_enable": Out(1),
+            "read_entry": Out(entry_bits(config)),
+            "read_flit": Out(range(config.wave_flits)),
+            "operands_valid": Out(1),
+            "keep": Out(config.flit_bytes if config.quantizes else config.lanes),
+            "format": Out(Format),
+            "slot_free": In(1),
+            "write_slot": In(max(1, (config.write_waves - 1).bit_length())),
+            "room": In(ranks),
+            "start": Out(PacketStart(config)),
+            "destinations_of": Out(slot_bits(config)),
+            "open": Out(1),
+            "close": Out(1),
+            "close_last": Out(1),
+            "operation": Out(slot_bits(config)),
+            "written": Out(1),
+            "failed": In(operation_slots(config)),
+            "read_error": Out(1),
+            "read_error_rank": Out(4),
+            "read_error_response": Out(Response),
+            "release": Out(1),
+            "waits_data": Out(ranks),
+            "waits_room": Out(ranks),
+        }
+        if config.quantizes:
+            members |= {
+                "scale_packets": Out(range(config.scale_packets + 1)),
+                "ends_wave": Out(1),
+                "ends_blocks": Out(1),
             }
-        )
+        super().__init__(members)
 
     def elaborate(self, platform):
         m = Module()
@@ -117,6 +159,10 @@ class ReadOut(wiring.Component):
             Signal(Response, name=f"response_{rank}") for rank in range(self._config.ranks)
         ]
         self._bad = Signal()  # its data has an error
+        self._quantized = Signal()
+        self._second = Signal()  # a flit of codes that takes two cycles is in its second
+        if self._config.quantizes:
+            m.d.comb += self._quantized.eq(self._wave.format == Format.INQ8)
         take = self._take(m)
         self._find_errors(m)
         looked_up = self._look_up(m)
@@ -209,10 +255,12 @@ class ReadOut(wiring.Component):
         last = self._cut(m, take)
         wanted, read, ends_packet, ends_wave = Signal(), Signal(), Signal(), Signal()
         m.d.comb += [
-            wanted.eq(may_start & ~in_packet),
-            start.eq(wanted & self.room.all()),
-            read.eq(start | in_packet),
-            ends_packet.eq(Mux(in_packet, in_this == 1, start & (self.start.flits == 1))),
+            wanted.eq(may_start & ~in_packet & self._in_turn(m, read)),
+            start.eq(wanted & (self.room.all() | self._in_run(m, start, ends_wave))),
+            read.eq(start | (in_packet & ~self._second)),
+            ends_packet.eq(
+                Mux(in_packet, (in_this == 1) & ~self._second, start & (self.start.flits == 1))
+            ),
             ends_wave.eq(ends_packet & Mux(in_packet, in_last, last)),
             self.read_enable.eq(read),
             self.read_entry.eq(self._wave.entry),
@@ -231,7 +279,51 @@ class ReadOut(wiring.Component):
             m.d.sync += in_last.eq(last)
         with m.If(take):
             m.d.sync += flit.eq(0)
+        if config.quantizes:
+            self._start_scales(m, last)
+            self._flit = flit
+        if config.inq_reducer == "shared":
+            m.d.sync += self._second.eq(read & self._quantized)
         return read, ends_wave
+
+    def _in_run(self, m, start, ends_wave):
+        """The packet is not its run's first: there is room, and it must follow at once."""
+        packets = self._config.run_bytes // self._config.payload_bytes
+        if packets == 1:
+            return 0
+        behind = Signal(range(packets))  # packets of the run that are left
+        with m.If(start):
+            m.d.sync += behind.eq(Mux(behind == 0, packets, behind) - 1)
+        with m.If(ends_wave):
+            m.d.sync += behind.eq(0)
+        return behind != 0
+
+    def _in_turn(self, m, read):
+        """No result would overtake another one, or come while a flit takes its second cycle."""
+        if self._inq_lead == 0:
+            return ~self._second
+        ahead = Signal(range(self._inq_lead + 1))  # cycles until sums come behind all codes
+        with m.If(read & self._quantized):
+            m.d.sync += ahead.eq(self._inq_lead)
+        with m.Elif(ahead != 0):
+            m.d.sync += ahead.eq(ahead - 1)
+        return ~self._second & (self._quantized | (ahead == 0))
+
+    def _start_scales(self, m, last):
+        wave = self._wave
+        scale_size = scales_of(m, self._config, wave.format, wave.size)
+        m.d.comb += [
+            self.start.quantized.eq(self._quantized),
+            self.start.begins.eq(~self._begun),
+            self.start.ends.eq(last),
+            self.start.scale_size.eq(scale_size),
+            self.scale_packets.eq(
+                sum(
+                    scale_size > packet * self._config.payload_bytes
+                    for packet in range(self._config.scale_packets)
+                )
+            ),
+        ]
 
     def _cut(self, m, take):
         """The next packet's size, in registers, worked out as the one before starts.
@@ -261,17 +353,30 @@ class ReadOut(wiring.Component):
         """Lanes inside the message, beside the tables' data; only a wave's last flit lacks some."""
         config = self._config
         tail = self._wave.size[: config.flit_address_bits]  # bytes in a last flit that is not full
+        step = CODE_BYTES if config.quantizes else ELEMENT_BYTES
         keep = Cat(
-            ~ends_wave | (tail == 0) | (tail > lane * ELEMENT_BYTES) for lane in range(config.lanes)
+            ~ends_wave | (tail == 0) | (tail > byte) for byte in range(0, config.flit_bytes, step)
         )
-        for name, value in (
-            ("operands_valid", read),
-            ("keep", keep),
-            ("format", self._wave.format),
-        ):
+        beside = [("keep", keep), ("format", self._wave.format)]
+        if config.quantizes:
+            beside += [("ends_wave", ends_wave), ("ends_blocks", self._ends_blocks(m, ends_wave))]
+        for name, value in (("operands_valid", read | self._second), *beside):
             output = getattr(self, name)
             for stage in range(1, READ_DELAY):
                 later = Signal.like(output, name=f"{name}_{stage}")
-                m.d.sync += later.eq(value)
+                if name == "operands_valid" or config.inq_reducer != "shared" or stage > 1:
+                    m.d.sync += later.eq(value)
+                else:
+                    with m.If(~self._second):
+                        m.d.sync += later.eq(value)
                 value = later
             m.d.sync += output.eq(value)
+
+    def _ends_blocks(self, m, ends_wave):
+        """The flit's block is the wave's last."""
+        config = self._config
+        if block_flits(config) == 1:
+            return ends_wave
+        block = self._flit >> exact_log2(block_flits(config))
+        last_block = (self._wave.size - 1) >> exact_log2(config.block)
+        return block == last_block[: len(block)]

@@ -1,6 +1,6 @@
 """One port's read requests, cut from the waves that the controller issues."""
 
-from amaranth import Module, Mux, Signal, unsigned
+from amaranth import Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -22,7 +22,8 @@ class RequestIssuer(wiring.Component):
     Members
     -------
     valid, address, size, entry, generation : a wave; ``ready`` says that one can be taken
-    o : read requests, tagged with entry and packet
+    scale_address, scale_size : of its scales (0 bytes: none), where quantized operations are built
+    o : read requests, tagged with entry and packet; those of the scales first
 
     Timing
     ------
@@ -32,41 +33,37 @@ class RequestIssuer(wiring.Component):
     def __init__(self, config: SwitchConfig, *, port: int):
         self._config = config
         self._port = port
-        super().__init__(
-            {
-                "valid": In(1),
-                "ready": Out(1),
-                "address": In(config.address_bits),
-                "size": In(config.wave_bytes.bit_length()),
-                "entry": In(entry_bits(config)),
-                "generation": In(GENERATION_BITS),
-                "o": Out(PacketSource(config)),
+        members = {
+            "valid": In(1),
+            "ready": Out(1),
+            "address": In(config.address_bits),
+            "size": In(config.wave_bytes.bit_length()),
+            "entry": In(entry_bits(config)),
+            "generation": In(GENERATION_BITS),
+            "o": Out(PacketSource(config)),
+        }
+        if config.quantizes:
+            members |= {
+                "scale_address": In(config.address_bits),
+                "scale_size": In(config.scale_chunk_bytes.bit_length()),
             }
-        )
+        self._fields = [name for name in members if name not in ("valid", "ready", "o")]
+        super().__init__(members)
 
     def elaborate(self, platform):
         m = Module()
         config = self._config
         m.submodules.waves = waves = Queue(
-            data.StructLayout(
-                {
-                    "address": unsigned(config.address_bits),
-                    "size": self.size.shape(),
-                    "entry": self.entry.shape(),
-                    "generation": self.generation.shape(),
-                }
-            ),
+            data.StructLayout({name: getattr(self, name).shape() for name in self._fields}),
             depth=WAITING_WAVES,
         )
         m.d.comb += self.ready.eq(waves.level < WAITING_WAVES)  # and one may be in the register
         m.d.sync += [
             waves.i.valid.eq(self.valid & self.ready),
-            waves.i.payload.address.eq(self.address),
-            waves.i.payload.size.eq(self.size),
-            waves.i.payload.entry.eq(self.entry),
-            waves.i.payload.generation.eq(self.generation),
+            *(getattr(waves.i.payload, name).eq(getattr(self, name)) for name in self._fields),
         ]
         wave = waves.o.payload
+        address, size, first_packet, of_scales = self._piece(m, wave)
         asked = Signal(range(config.wave_bytes + 1))  # bytes
         packet = Signal(range(config.packets_per_wave + 1))
         left = Signal.like(asked)
@@ -76,17 +73,17 @@ class RequestIssuer(wiring.Component):
         most = config.read_request_bytes
         tag_entry = wave.entry if config.waves > 1 else 0
         m.d.comb += [
-            left.eq(wave.size - asked),
+            left.eq(size - asked),
             last.eq(left <= most),
             head.valid.eq(waves.o.valid),
-            waves.o.ready.eq(head.ready & last),
+            waves.o.ready.eq(head.ready & last & ~of_scales),
             header.message_class.eq(MessageClass.READ_REQUEST),
             header.inc.eq(1),
             header.source.eq(self._port),
             header.destination.eq(self._port),
             header.generation.eq(wave.generation),
-            header.tag.eq((tag_entry << packet_bits(config)) | packet),
-            header.address.eq(wave.address + asked),
+            header.tag.eq((tag_entry << packet_bits(config)) | (first_packet + packet)),
+            header.address.eq(address + asked),
             header.length.eq(Mux(last, left, most)),
         ]
         with m.If(head.valid & head.ready):
@@ -94,4 +91,22 @@ class RequestIssuer(wiring.Component):
                 asked.eq(Mux(last, 0, asked + most)),
                 packet.eq(Mux(last, 0, packet + most // config.payload_bytes)),
             ]
+        if config.quantizes:
+            with m.If(head.valid & head.ready & last):
+                m.d.sync += self._scales_asked.eq(of_scales)
         return m
+
+    def _piece(self, m, wave):
+        """What is asked for now: address, bytes, first packet's number, whether it is scales."""
+        config = self._config
+        if not config.quantizes:
+            return wave.address, wave.size, 0, 0
+        self._scales_asked = Signal()
+        of_scales = Signal()
+        m.d.comb += of_scales.eq((wave.scale_size != 0) & ~self._scales_asked)
+        return (
+            Mux(of_scales, wave.scale_address, wave.address),
+            Mux(of_scales, wave.scale_size, wave.size),
+            Mux(of_scales, config.packets_per_wave, 0),
+            of_scales,
+        )

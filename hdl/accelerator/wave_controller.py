@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from ..config import SwitchConfig
 from .layouts import LENGTH_BITS, OperationLayout, WaveLayout, entry_bits, operation_slots
+from .scales import scales_of
 
 __all__ = ["GENERATION_BITS", "Reservation", "WaveController", "WaveIssue"]
 
@@ -16,7 +17,8 @@ GENERATION_BITS = 4
 class Reservation(wiring.Signature):
     """An entry is taken in every rank's wave table.
 
-    ``absent`` has a bit for each packet of a full wave that this one does not have.
+    ``absent`` has a bit for each packet of a full wave that this one does not have, those of its
+    scales behind those of its data.
     """
 
     def __init__(self, config: SwitchConfig):
@@ -25,24 +27,32 @@ class Reservation(wiring.Signature):
                 "valid": Out(1),
                 "entry": Out(entry_bits(config)),
                 "generation": Out(GENERATION_BITS),
-                "absent": Out(config.packets_per_wave),
+                "absent": Out(config.packets_per_wave + config.scale_packets),
             }
         )
 
 
 class WaveIssue(wiring.Signature):
-    """A wave to request, the same at every port but for the address."""
+    """A wave to request, the same at every port but for the addresses.
+
+    ``scale_address`` and ``scale_size`` (bytes, 0 for a wave without scales) are there where
+    quantized operations are built.
+    """
 
     def __init__(self, config: SwitchConfig):
-        super().__init__(
-            {
-                "valid": Out(1),
-                "address": Out(config.address_bits).array(config.ranks),
-                "size": Out(config.wave_bytes.bit_length()),
-                "entry": Out(entry_bits(config)),
-                "generation": Out(GENERATION_BITS),
+        members = {
+            "valid": Out(1),
+            "address": Out(config.address_bits).array(config.ranks),
+            "size": Out(config.wave_bytes.bit_length()),
+            "entry": Out(entry_bits(config)),
+            "generation": Out(GENERATION_BITS),
+        }
+        if config.quantizes:
+            members |= {
+                "scale_address": Out(config.address_bits).array(config.ranks),
+                "scale_size": Out(config.scale_chunk_bytes.bit_length()),
             }
-        )
+        super().__init__(members)
 
 
 class WaveController(wiring.Component):
@@ -50,7 +60,7 @@ class WaveController(wiring.Component):
 
     Members
     -------
-    launch, sources : the next operation
+    launch, sources : the next operation; where quantized ones are built, scale_sources too
     complete, take : the barrier of the current epoch
     launched, launched_slot : an operation starts
     failed : by operation slot: it has an error; no more waves, but one that ends it
@@ -75,23 +85,24 @@ class WaveController(wiring.Component):
 
     def __init__(self, config: SwitchConfig):
         self._config = config
-        super().__init__(
-            {
-                "launch": In(stream.Signature(OperationLayout(config))),
-                "sources": In(config.address_bits).array(config.ranks),
-                "complete": In(1),
-                "take": Out(1),
-                "failed": In(operation_slots(config)),
-                "reserve": Out(Reservation(config)),
-                "issue": Out(WaveIssue(config)),
-                "issue_ready": In(1),
-                "waves": Out(stream.Signature(WaveLayout(config))),
-                "release": In(1),
-                "reading": Out(range(config.waves + 1)),
-                "waits_barrier": Out(1),
-                "waits_entry": Out(1),
-            }
-        )
+        members = {
+            "launch": In(stream.Signature(OperationLayout(config))),
+            "sources": In(config.address_bits).array(config.ranks),
+            "complete": In(1),
+            "take": Out(1),
+            "failed": In(operation_slots(config)),
+            "reserve": Out(Reservation(config)),
+            "issue": Out(WaveIssue(config)),
+            "issue_ready": In(1),
+            "waves": Out(stream.Signature(WaveLayout(config))),
+            "release": In(1),
+            "reading": Out(range(config.waves + 1)),
+            "waits_barrier": Out(1),
+            "waits_entry": Out(1),
+        }
+        if config.quantizes:
+            members["scale_sources"] = In(config.address_bits).array(config.ranks)
+        super().__init__(members)
 
     def elaborate(self, platform):
         m = Module()
@@ -142,17 +153,25 @@ class WaveController(wiring.Component):
             self.reserve.valid.eq(issue & ~empty),
             self.reserve.entry.eq(entry),
             self.reserve.generation.eq(generation),
-            self.reserve.absent.eq(
-                Cat(
-                    size <= packet * config.payload_bytes
-                    for packet in range(config.packets_per_wave)
-                )
-            ),
         ]
+        absent = self._absent(size, config.packets_per_wave)
+        if config.quantizes:
+            scale_size = scales_of(m, config, operation.format, size)
+            absent = Cat(absent, self._absent(scale_size, config.scale_packets))
+            m.d.comb += self.issue.scale_size.eq(scale_size)
+        m.d.comb += self.reserve.absent.eq(absent)
         with m.If(issue):
             m.d.sync += [first.eq(0), remaining.eq(remaining - size), active.eq(~last)]
-        self._addresses(m, issue)
+        self._addresses(m, issue, self.issue.address, self.sources, config.wave_bytes)
+        if config.quantizes:
+            self._addresses(
+                m, issue, self.issue.scale_address, self.scale_sources, config.scale_chunk_bytes
+            )
         return m
+
+    def _absent(self, size, packets):
+        """The packets of a full wave that one of `size` bytes does not have."""
+        return Cat(size <= packet * self._config.payload_bytes for packet in range(packets))
 
     def _entries(self, m, wanted):
         """Entries are a ring, taken and released in order of the waves."""
@@ -170,11 +189,10 @@ class WaveController(wiring.Component):
             m.d.sync += [entry.eq(Mux(wraps, 0, entry + 1)), generation.eq(generation + wraps)]
         return entry, generation, has_entry
 
-    def _addresses(self, m, issue):
+    def _addresses(self, m, issue, addresses, starts, step):
         """Each rank's address of the next wave."""
-        for rank in range(self._config.ranks):
-            address = self.issue.address[rank]
+        for address, start in zip(addresses, starts, strict=True):
             with m.If(self.take):
-                m.d.sync += address.eq(self.sources[rank])
+                m.d.sync += address.eq(start)
             with m.Elif(issue):
-                m.d.sync += address.eq(address + self._config.wave_bytes)
+                m.d.sync += address.eq(address + step)

@@ -4,10 +4,11 @@ from amaranth import Array, Cat, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
 
 from ..config import SwitchConfig
 from ..interfaces import Beat, Response
-from .layouts import entry_bits, packet_bits
+from .layouts import block_flits, entry_bits, flit_scale_bits, packet_bits
 from .wave_controller import GENERATION_BITS, Reservation
 
 __all__ = ["READ_DELAY", "WaveTable"]
@@ -28,7 +29,8 @@ class WaveTable(wiring.Component):
     ready : all its packets are there, and it was not taken yet
     taken : the entry is taken for read-out
     response : the worst AXI response among its beats (`Response`)
-    read_enable, read_entry, read_flit : read this flit; ``data`` follows `READ_DELAY` cycles later
+    read_enable, read_entry, read_flit : read this flit; ``data`` follows `READ_DELAY` cycles later,
+        and where quantized operations are built ``scales``, those of the flit's block or blocks
     stray : a packet came that nobody waits for; it was dropped
 
     Timing
@@ -49,26 +51,27 @@ class WaveTable(wiring.Component):
 
     def __init__(self, config: SwitchConfig):
         self._config = config
-        super().__init__(
-            {
-                "reserve": In(Reservation(config)),
-                "i": In(stream.Signature(Beat(config), always_ready=True)),
-                "entry": In(entry_bits(config)),
-                "ready": Out(1),
-                "taken": In(1),
-                "response": Out(Response),
-                "read_enable": In(1),
-                "read_entry": In(entry_bits(config)),
-                "read_flit": In(range(config.wave_flits)),
-                "data": Out(config.flit_bits),
-                "stray": Out(1),
-            }
-        )
+        members = {
+            "reserve": In(Reservation(config)),
+            "i": In(stream.Signature(Beat(config), always_ready=True)),
+            "entry": In(entry_bits(config)),
+            "ready": Out(1),
+            "taken": In(1),
+            "response": Out(Response),
+            "read_enable": In(1),
+            "read_entry": In(entry_bits(config)),
+            "read_flit": In(range(config.wave_flits)),
+            "data": Out(config.flit_bits),
+            "stray": Out(1),
+        }
+        if config.quantizes:
+            members["scales"] = Out(flit_scale_bits(config))
+        super().__init__(members)
 
     def elaborate(self, platform):
         m = Module()
         config = self._config
-        packets = config.packets_per_wave
+        packets = config.packets_per_wave + config.scale_packets
         arrived = Array(
             Signal(packets, name=f"arrived_{entry}", init=(1 << packets) - 1)
             for entry in range(config.waves)
@@ -129,27 +132,56 @@ class WaveTable(wiring.Component):
         return value[: (self._config.waves - 1).bit_length()]
 
     def _store(self, m, beat, taken, tag_entry, tag_packet):
+        """Write each beat where its tag says; read a flit, and its scales."""
         config = self._config
-        flit_bits = (config.wave_flits - 1).bit_length()
-        m.submodules.data = memory = Memory(
-            shape=config.flit_bits, depth=config.waves << flit_bits, init=[]
-        )
-        write = memory.write_port()
-        read = memory.read_port()
         index = Signal(range(config.payload_flits + 1))  # in the packet
         position = Signal.like(index)
         m.d.comb += position.eq(Mux(beat.first, 0, index))
         with m.If(self.i.valid & (position != config.payload_flits)):
             m.d.sync += index.eq(position + 1)
+        stored = Signal()
+        m.d.comb += stored.eq(taken & ~beat.empty & (position != config.payload_flits))
+        self._fetched = Signal()
+        m.d.sync += self._fetched.eq(self.read_enable)
+        of_data = tag_packet < config.packets_per_wave if config.quantizes else 1
         flit = tag_packet * config.payload_flits + position
+        fetched = self._memory(
+            m, "data", config.wave_flits, (stored & of_data, tag_entry, flit, beat.data),
+            self.read_flit,
+        )  # fmt: skip
+        with m.If(self._fetched):
+            m.d.sync += self.data.eq(fetched)
+        if config.quantizes:
+            flit = (tag_packet - config.packets_per_wave) * config.payload_flits + position
+            self._store_scales(m, (stored & ~of_data, tag_entry, flit, beat.data))
+
+    def _store_scales(self, m, written):
+        """Scales stand in a memory of their own, so that both are read in the same cycle."""
+        bits = flit_scale_bits(self._config)
+        parts = self._config.flit_bits // bits  # of a flit of scales
+        part = self.read_flit >> exact_log2(block_flits(self._config))
+        fetched = self._memory(
+            m, "scales", self._config.scale_flits, written, part >> exact_log2(parts)
+        )
+        select = Signal(range(parts))
+        m.d.sync += select.eq(part)
+        with m.If(self._fetched):
+            m.d.sync += self.scales.eq(fetched.word_select(select, bits))
+
+    def _memory(self, m, name, flits, written, read_flit):
+        """A memory of so many flits an entry, a write and a read port; what was read."""
+        enable, entry, flit, data = written
+        flit_bits = (flits - 1).bit_length()
+        m.submodules[name] = memory = Memory(
+            shape=self._config.flit_bits, depth=self._config.waves << flit_bits, init=[]
+        )
+        write = memory.write_port()
+        read = memory.read_port()
         m.d.comb += [
-            write.en.eq(taken & ~beat.empty & (position != config.payload_flits)),
-            write.addr.eq(Cat(flit[:flit_bits], tag_entry)),
-            write.data.eq(beat.data),
+            write.en.eq(enable),
+            write.addr.eq(Cat(flit[:flit_bits], entry)),
+            write.data.eq(data),
             read.en.eq(self.read_enable),
-            read.addr.eq(Cat(self.read_flit[:flit_bits], self._entry(self.read_entry))),
+            read.addr.eq(Cat(read_flit[:flit_bits], self._entry(self.read_entry))),
         ]
-        fetched = Signal()
-        m.d.sync += fetched.eq(self.read_enable)
-        with m.If(fetched):
-            m.d.sync += self.data.eq(read.data)
+        return read.data

@@ -19,6 +19,8 @@ class WriteTracker(wiring.Component):
     slot_free, write_slot : the slot that the next wave opens
     open, operation : a wave of this operation starts (with its first packet, if it has any)
     packet : a packet of the wave in the newest slot starts, at every port
+    scale_packets : with ``open``, packets of scales that will follow the wave's others (where
+        quantized operations are built)
     close, close_last, written : the wave has no more packets; it is its operation's last; it
         was written
     acknowledge, acknowledged_slot, response : by port, a write response
@@ -38,29 +40,30 @@ class WriteTracker(wiring.Component):
         ranks = config.ranks
         self._slot_bits = max(1, (config.write_waves - 1).bit_length())
         operation = slot_bits(config)
-        super().__init__(
-            {
-                "slot_free": Out(1),
-                "write_slot": Out(self._slot_bits),
-                "open": In(1),
-                "operation": In(operation),
-                "packet": In(1),
-                "close": In(1),
-                "close_last": In(1),
-                "written": In(1),
-                "acknowledge": In(ranks),
-                "acknowledged_slot": In(self._slot_bits).array(ranks),
-                "response": In(Response).array(ranks),
-                "stray": Out(ranks),
-                "retire": Out(1),
-                "retire_operation": Out(operation),
-                "retire_last": Out(1),
-                "retire_written": Out(1),
-                "write_error": Out(ranks),
-                "error_operation": Out(operation).array(ranks),
-                "writing": Out(range(config.write_waves + 1)),
-            }
-        )
+        members = {
+            "slot_free": Out(1),
+            "write_slot": Out(self._slot_bits),
+            "open": In(1),
+            "operation": In(operation),
+            "packet": In(1),
+            "close": In(1),
+            "close_last": In(1),
+            "written": In(1),
+            "acknowledge": In(ranks),
+            "acknowledged_slot": In(self._slot_bits).array(ranks),
+            "response": In(Response).array(ranks),
+            "stray": Out(ranks),
+            "retire": Out(1),
+            "retire_operation": Out(operation),
+            "retire_last": Out(1),
+            "retire_written": Out(1),
+            "write_error": Out(ranks),
+            "error_operation": Out(operation).array(ranks),
+            "writing": Out(range(config.write_waves + 1)),
+        }
+        if config.quantizes:
+            members["scale_packets"] = In(range(config.scale_packets + 1))
+        super().__init__(members)
 
     def elaborate(self, platform):
         m = Module()
@@ -114,6 +117,8 @@ class WriteTracker(wiring.Component):
     def _count(self, m, newest):
         """Unanswered packets, a counter a port and slot."""
         config = self._config
+        most = config.packets_per_wave + config.scale_packets
+        scales = Mux(self.open, self.scale_packets, 0) if config.quantizes else 0
         result = []
         for port in range(config.ranks):
             slot = self.acknowledged_slot[port]
@@ -127,12 +132,11 @@ class WriteTracker(wiring.Component):
                 ),
             ]
             for index in range(config.write_waves):
-                count = Signal(
-                    range(config.packets_per_wave + 1), name=f"unanswered_{port}_{index}"
-                )
+                count = Signal(range(most + 1), name=f"unanswered_{port}_{index}")
                 sent = self.packet & (newest == index)
                 taken = owed & (slot == index)
-                m.d.sync += count.eq(count + sent - taken)
+                later = Mux(newest == index, scales, 0) if config.quantizes else 0
+                m.d.sync += count.eq(count + sent + later - taken)
                 m.d.comb += nothing_owed[index].eq(count == 0)
             result.append(nothing_owed)
         return result

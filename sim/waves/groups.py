@@ -159,7 +159,7 @@ def _barrier_and_controller() -> list[Group]:
 
 
 def _reducer() -> Group:
-    read_out, reducer = f"{ACCELERATOR}.read_out", f"{ACCELERATOR}.reducer"
+    read_out, reducer = f"{ACCELERATOR}.read_out", f"{ACCELERATOR}.arithmetic.reducer"
     return Group(
         "reducer",
         [
