@@ -14,8 +14,8 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from . import __version__
-from .config import SwitchConfig
-from .interfaces import Axi4LiteSignature, Response
+from .config import KNOWN_FORMATS, SwitchConfig
+from .interfaces import Axi4LiteSignature, Format, Response
 
 __all__ = [
     "IDENTITY",
@@ -99,6 +99,15 @@ def switch_registers(config: SwitchConfig) -> list[Register]:
             for rank in range(config.ranks)
         ]
 
+    def quantized(*registers):
+        return registers if config.quantizes else ()
+
+    formats = ", ".join(f"{Format[name.upper()].value} {name}" for name in KNOWN_FORMATS
+                        if name != "inq8" or config.quantizes)  # fmt: skip
+    sticky = ["a sum is NaN", "an overflow"] + (
+        ["a scale is NaN", "a block is clamped"] if config.quantizes else []
+    )
+    events = ", ".join(f"bit {bit} {event}" for bit, event in enumerate(sticky))
     return [
         Register("identity", "ro", 32, "reads 0x54474154", IDENTITY, constant=True),
         Register("version", "ro", 32, "major, minor, patch", _version_word(), constant=True),
@@ -114,8 +123,14 @@ def switch_registers(config: SwitchConfig) -> list[Register]:
         *each("source", "wo", 32, "stages address_high and this as source at rank"),
         *each("destination", "wo", 32, "stages address_high and this as destination at rank"),
         *each("flag", "wo", 32, "stages address_high and this as flag at rank"),
+        *quantized(
+            *each("scale_source", "wo", 32, "stages address_high and this as scales' source at"
+                  " rank"),
+            *each("scale_destination", "wo", 32, "stages address_high and this as scales'"
+                  " destination at rank"),
+        ),
         Register("length", "rw", 64, "bytes of each rank's operand"),
-        Register("format", "rw", 32, "0 fp16, 1 bf16"),
+        Register("format", "rw", 32, formats),
         Register("post", "wo", 1, "checks the staged instruction and queues it"),
         Register("post_busy", "ro", 1, "the check goes on"),
         Register("post_code", "ro", 8, "status code of the last post"),
@@ -132,7 +147,13 @@ def switch_registers(config: SwitchConfig) -> list[Register]:
         Register("flag_errors", "ro", 32, "flags whose write was answered with an error"),
         Register("values_nan", "ro", 32, "flits of results that held a NaN"),
         Register("values_overflow", "ro", 32, "flits in which finite operands gave an infinity"),
-        Register("clear", "wo", 1, "sets the counters below to zero"),
+        *quantized(
+            Register("blocks_nan", "ro", 32, "blocks whose scale became NaN"),
+            Register("blocks_overflow", "ro", 32,
+                     "blocks whose scale is the largest finite one, codes clamped"),
+        ),
+        Register("clear", "wo", 1, "sets what stands below to zero"),
+        Register("sticky", "ro", len(sticky), f"what happened since clear: {events}"),
         Register("first_request", "ro", 32, "cycle of the first read request since clear"),
         Register("last_response", "ro", 32, "cycle of the last data write response"),
         Register("reading_max", "ro", 8, "most waves reading at once"),

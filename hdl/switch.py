@@ -5,6 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from .accelerator.accelerator import Accelerator
+from .accelerator.address_check import address_kinds
 from .accelerator.counters import Counters
 from .accelerator.trace import RankTrace, WaveTrace
 from .config import SwitchConfig
@@ -71,7 +72,7 @@ class Switch(wiring.Component):
     def _post(self, m, registers, accelerator):
         posting = accelerator.posting
         ranks = range(self._config.ranks)
-        for kind in ("source", "destination", "flag"):
+        for kind in address_kinds(self._config):
             for rank in ranks:
                 written = getattr(registers, f"{kind}_{rank}_written")
                 m.d.comb += getattr(posting, f"stage_{kind}")[rank].eq(written)
@@ -117,6 +118,14 @@ class Switch(wiring.Component):
             "values_nan": accelerator.nan,
             "values_overflow": accelerator.overflow,
         }
+        sticky = ["values_nan", "values_overflow"]
+        if self._config.quantizes:
+            totals |= {
+                "blocks_nan": accelerator.blocks_nan,
+                "blocks_overflow": accelerator.blocks_overflow,
+            }
+            sticky += ["blocks_nan", "blocks_overflow"]
+        happened = {}
         for name, events in totals.items():
             total = Signal(32, name=f"total_{name}")
             # Registered first: counting adds nothing to the events' paths.
@@ -126,9 +135,20 @@ class Switch(wiring.Component):
                 total.eq(total + sum(seen[bit] for bit in range(len(events)))),
             ]
             m.d.comb += getattr(registers, name).eq(total)
+            happened[name] = seen.any()
+        self._keep_sticky(m, registers, Cat(happened[name] for name in sticky))
         last = {name: Signal.like(getattr(registers, f"last_{name}"), name=f"last_{name}_kept")
                 for name in ("code", "rank", "epoch", "waves")}  # fmt: skip
         for name, kept in last.items():
             m.d.comb += getattr(registers, f"last_{name}").eq(kept)
             with m.If(ended.valid):
                 m.d.sync += kept.eq(getattr(ended, name))
+
+    def _keep_sticky(self, m, registers, happened):
+        """What happened since `clear`, from its cycle on: an event is one cycle under way here."""
+        sticky = Signal.like(registers.sticky)
+        m.d.comb += registers.sticky.eq(sticky)
+        with m.If(registers.clear_written):
+            m.d.sync += sticky.eq(0)
+        with m.Else():
+            m.d.sync += sticky.eq(sticky | happened)

@@ -36,13 +36,18 @@ class HostError(RuntimeError):
 
 @dataclass
 class Instruction:
-    """An All-Reduce: byte addresses by rank, and the bytes of each rank's operand."""
+    """An All-Reduce: byte addresses by rank, and the bytes of each rank's operand.
+
+    A quantized one (format ``inq8``) also has addresses of scales.
+    """
 
     length: int
     sources: list[int]
     destinations: list[int]
     flags: list[int]
     format: str = "fp16"
+    scale_sources: list[int] | None = None
+    scale_destinations: list[int] | None = None
 
 
 @dataclass
@@ -147,10 +152,13 @@ class Host:
     # -- operations -----------------------------------------------------------------------------
 
     def post(self, instruction: Instruction) -> tuple[Status, int]:
-        """Stage and post an instruction; how it was taken, and the rank that a refusal names."""
+        """Stage and post an instruction; how it was taken, and the rank that a refusal names.
+
+        Addresses of scales that the instruction does not have stay as they were staged last.
+        """
         high = None
-        for kind in ("source", "destination", "flag"):
-            for rank, address in enumerate(getattr(instruction, f"{kind}s")):
+        for kind in ("source", "destination", "flag", "scale_source", "scale_destination"):
+            for rank, address in enumerate(getattr(instruction, f"{kind}s") or ()):
                 if address >> 32 != high:
                     high = address >> 32
                     self.write("switch", "address_high", high)
