@@ -5,8 +5,8 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from .accelerator.accelerator import Accelerator
-from .accelerator.address_check import address_kinds
 from .accelerator.counters import Counters
+from .accelerator.layouts import address_kinds
 from .accelerator.trace import RankTrace, WaveTrace
 from .config import SwitchConfig
 from .interfaces import LinkSignature

@@ -7,26 +7,18 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from ..config import SwitchConfig
-from .layouts import LENGTH_BITS, Status
+from .layouts import LENGTH_BITS, Status, address_kinds
 
-__all__ = ["FLAG_BYTES", "HOST_BITS", "AddressCheck", "address_kinds", "folded", "word_bits"]
+__all__ = ["FLAG_BYTES", "HOST_BITS", "AddressCheck", "folded", "word_bits"]
 
 #: Size and alignment of a flag; the unit in which addresses are checked and kept.
 FLAG_BYTES = 8
 WORD_SHIFT = exact_log2(FLAG_BYTES)
 #: Width of an address and of a length as a host writes them.
 HOST_BITS = 64
-#: Kinds of addresses, in the order of the check: those that every instruction has come first.
-PLAIN_KINDS = ("source", "destination", "flag")
-QUANTIZED_KINDS = ("scale_source", "scale_destination")
-KINDS = PLAIN_KINDS + QUANTIZED_KINDS
-#: Ranges that may be identical: a result in place of its operand.
-IN_PLACE = (("source", "destination"), ("scale_source", "scale_destination"))
-
-
-def address_kinds(config: SwitchConfig) -> tuple[str, ...]:
-    """Kinds of addresses that an instruction may have."""
-    return KINDS if config.quantizes else PLAIN_KINDS
+#: Ranges of one size, which may be identical: an operand, and a result in its place.
+OPERANDS = ("source", "destination")
+SCALES = ("scale_source", "scale_destination")
 
 
 def word_bits(config: SwitchConfig) -> int:
@@ -174,9 +166,9 @@ class AddressCheck(wiring.Component):
     def _walk(self, m):
         """Each kind, and behind it every kind before it: itself, then down to the first."""
         own, other = self._own, self._other
-        last_kind = len(PLAIN_KINDS) - 1
-        if self._config.quantizes:
-            last_kind = Mux(self.quantized, len(KINDS) - 1, last_kind)
+        last_kind = self._kinds.index("flag")
+        if self._config.quantizes:  # the scales' kinds follow
+            last_kind = Mux(self.quantized, len(self._kinds) - 1, last_kind)
         last = self._looking & (own == last_kind) & (other == 0)
         adding_last = Signal()
         comparing_last = Signal()
@@ -209,12 +201,12 @@ class AddressCheck(wiring.Component):
     def _extents(self):
         """By range: the kinds that have it, its whole flits, and whether a part of one follows."""
         config = self._config
-        extents = [(PLAIN_KINDS[:2], *self._flits(config.flit_bytes))]
+        extents = [(OPERANDS, *self._flits(config.flit_bytes))]
         if config.quantizes:
             # A flit of scales serves so many codes of one byte. Both are powers of two, so
             # rounding up to the block first, and then to the flit, is rounding up once.
             codes = config.block * (config.flit_bytes // config.scale_bytes)
-            extents.append((QUANTIZED_KINDS, *self._flits(codes)))
+            extents.append((SCALES, *self._flits(codes)))
         return extents
 
     def _add(self, m, staged):
@@ -279,7 +271,7 @@ class AddressCheck(wiring.Component):
         """Of the ranges in the third stage: a result that may lie in its operand's place."""
         pairs = [
             self._is(self._own, result) & self._is(self._other, operand)
-            for operand, result in IN_PLACE
+            for operand, result in (OPERANDS, SCALES)
         ]
         adding_pair = Signal()
         comparing_pair = Signal()

@@ -12,7 +12,6 @@ from .address_check import (
     FLAG_BYTES,
     HOST_BITS,
     AddressCheck,
-    address_kinds,
     folded,
     word_bits,
 )
@@ -21,6 +20,7 @@ from .layouts import (
     LENGTH_BITS,
     OperationLayout,
     Status,
+    address_kinds,
     operation_slots,
     slot_bits,
 )
