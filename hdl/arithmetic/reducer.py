@@ -70,7 +70,7 @@ class Reducer(wiring.Component):
 
     def __init__(self, config: SwitchConfig):
         self._config = config
-        ranks, formats = config.ranks, config.formats
+        ranks, formats = config.ranks, config.sum_formats
         headroom = headroom_bits(formats)
         width = WINDOW_BITS + tree_levels(ranks)
         lanes = range(config.lanes)
