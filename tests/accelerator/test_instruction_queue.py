@@ -1,9 +1,14 @@
 """`InstructionQueue`: every rule with its code and rank, limits without wrap, slots and order."""
 
+import itertools
+import random
+from collections import Counter
+
 import pytest
 
 from hdl.accelerator.instruction_queue import InstructionQueue
-from hdl.accelerator.layouts import Status, operation_slots
+from hdl.accelerator.layouts import Status, address_kinds, operation_slots
+from hdl.interfaces import Format
 from tests.lib.simulate import run, until
 
 from .ports import post, small
@@ -318,3 +323,356 @@ def test_launches_in_order_every_other_cycle():
         assert [cycle - seen[0][0] for cycle, _, _ in seen] == [0, 2, 4, 6]
 
     run(dut, bench)
+
+
+# -- quantized -------------------------------------------------------------------------------------
+
+INQ8 = Format.INQ8.value
+KINDS = ("sources", "destinations", "flags", "scale_sources", "scale_destinations")
+#: Ranges that may be identical.
+IN_PLACE = {("sources", "destinations"), ("scale_sources", "scale_destinations")}
+#: 19 flits of codes; 10 scales of 2 bytes, so 2 flits of them.
+CODES = 300
+
+
+def quantizing(**overrides):
+    fields = dict(formats=("fp16", "inq8"), block=32, wave_bytes=512)
+    return config(**fields | overrides)
+
+
+def apart(cfg, length=CODES):
+    """A quantized instruction that keeps every rule; ranks differ."""
+    return dict(
+        length=length,
+        format=INQ8,
+        sources=[0x200 + 0x10 * rank for rank in range(RANKS)],
+        destinations=[0x400 + 0x20 * rank for rank in range(RANKS)],
+        flags=[0x800 + 8 * rank for rank in range(RANKS)],
+        scale_sources=[0xA00 + 0x30 * rank for rank in range(RANKS)],
+        scale_destinations=[0xC00 + 0x10 * rank for rank in range(RANKS)],
+    )
+
+
+def claimed(cfg, kind, length, format):
+    """Bytes of the range of a kind, as the rules count them."""
+    if kind == "flags":
+        return 8
+    size = cfg.scales_bytes(length) if kind.startswith("scale") else length
+    return -(-size // cfg.flit_bytes) * cfg.flit_bytes
+
+
+def expected(cfg, instruction):
+    """Code and rank by the rules, in plain Python: the model of the check."""
+    length, format = instruction["length"], instruction["format"]
+    if format not in [Format[name.upper()].value for name in cfg.formats]:
+        return Status.BAD_FORMAT, 0
+    if length % (1 if format == INQ8 else 2) or length >= 1 << 40:
+        return Status.BAD_LENGTH, 0
+    for rank in range(cfg.ranks):
+        ranges = {}
+        for kind in KINDS if format == INQ8 else KINDS[:3]:
+            low = instruction[kind][rank]
+            ranges[kind] = (low, low + claimed(cfg, kind, length, format))
+        grid = {kind: 8 if kind == "flags" else cfg.flit_bytes for kind in ranges}
+        if any(low % grid[kind] for kind, (low, _) in ranges.items()):
+            return Status.UNALIGNED, rank
+        if any(high > cfg.memory_bytes for _, high in ranges.values()):
+            return Status.OUT_OF_RANGE, rank
+        for pair in itertools.combinations(ranges, 2):
+            (low, high), (other_low, other_high) = (ranges[kind] for kind in pair)
+            if pair in IN_PLACE and low == other_low:
+                continue
+            if max(low, other_low) < min(high, other_high):
+                return Status.OVERLAP, rank
+    return Status.OK, 0
+
+
+async def launched(ctx, dut, cfg):
+    """The operation that was posted: its length, format, and addresses by kind; it is retired."""
+    ctx.set(dut.launch.ready, 1)
+    names = [f"{kind}s" for kind in address_kinds(cfg)]
+    early = [name for name in names if name.endswith("sources")]
+    first = [source for name in early for source in getattr(dut, name)]
+    operation, *sources = await until(ctx, dut.launch.valid, dut.launch.payload, *first)
+    ctx.set(dut.launch.ready, 0)
+    result = {name: sources[cfg.ranks * n :][: cfg.ranks] for n, name in enumerate(early)}
+    ctx.set(dut.destination_slot, operation.slot)
+    ctx.set(dut.flag_slot, operation.slot)
+    await ctx.tick()
+    for name in names:
+        if name not in early:
+            result[name] = [ctx.get(address) for address in getattr(dut, name)]
+    ctx.set(dut.retire, 1)
+    await ctx.tick()
+    ctx.set(dut.retire, 0)
+    return operation.length, operation.format.value, result
+
+
+def judged(cfg, instructions, limit=100_000):
+    """Post one after the other: each ends as the model says, and what is queued is what was posted.
+
+    The codes, counted.
+    """
+    dut = InstructionQueue(cfg)
+    codes = Counter()
+
+    async def bench(ctx):
+        for number, instruction in enumerate(instructions):
+            got = await post(ctx, dut, **instruction)
+            assert got == expected(cfg, instruction), f"instruction {number}: {instruction}"
+            codes[got[0]] += 1
+            if got[0] is not Status.OK:
+                continue
+            length, format, addresses = await launched(ctx, dut, cfg)
+            assert (length, format) == (instruction["length"], instruction["format"])
+            for kind in KINDS if format == INQ8 else KINDS[:3]:
+                # The very end of a memory that fills the address space has no address.
+                whole = [address % (1 << cfg.address_bits) for address in instruction[kind]]
+                assert addresses[kind] == whole, f"instruction {number}, {kind}"
+
+    run(dut, bench, limit=limit)
+    return codes
+
+
+def moved(cfg, kind, address):
+    """`apart` with the range of one kind moved at one rank."""
+    instruction = apart(cfg)
+    instruction[kind][BAD_RANK] = address
+    return instruction
+
+
+@pytest.mark.parametrize("pair", [*itertools.combinations(KINDS, 2)], ids="-".join)
+def test_each_pair_of_ranges_may_touch_but_not_overlap(pair):
+    """By a flit at either end, or identical; a flag by its word at each end."""
+    cfg = quantizing()
+    # The flag is the smallest step, so it is the one that moves.
+    fixed, moving = reversed(pair) if pair[0] == "flags" else pair
+    low = apart(cfg)[fixed][BAD_RANK]
+    size = claimed(cfg, fixed, CODES, INQ8)
+    other = claimed(cfg, moving, CODES, INQ8)
+    step = 8 if moving == "flags" else cfg.flit_bytes
+    cases = {
+        low - other: Status.OK,
+        low - other + step: Status.OVERLAP,
+        low: Status.OK if pair in IN_PLACE else Status.OVERLAP,
+        low + size - step: Status.OVERLAP,
+        low + size: Status.OK,
+    }
+    for address, code in cases.items():
+        rank = BAD_RANK if code is Status.OVERLAP else 0
+        assert expected(cfg, moved(cfg, moving, address)) == (code, rank), hex(address)
+    codes = judged(cfg, [moved(cfg, moving, address) for address in cases])
+    assert codes[Status.OVERLAP] in (2, 3)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_quantized_range_at_its_limits(kind):
+    cfg = quantizing()
+    end = cfg.memory_bytes - claimed(cfg, kind, CODES, INQ8)
+    step = 8 if kind == "flags" else cfg.flit_bytes
+    past = [end + step, cfg.memory_bytes, (1 << 32) - step, 1 << 32, (1 << 32) + 0x100]
+    past += [(1 << 48) - step, 1 << 48, (1 << 48) + 0x100, 1 << 63, (1 << 64) - step]
+    off = [1, 2, 4, *([8] if kind != "flags" else ()), (1 << 63) + 1]
+    cases = {0: Status.OK, end: Status.OK}
+    cases |= dict.fromkeys(past, Status.OUT_OF_RANGE)
+    cases |= dict.fromkeys(off, Status.UNALIGNED)
+    codes = judged(cfg, [moved(cfg, kind, address) for address in cases])
+    assert codes == Counter(cases.values())
+
+
+def test_any_number_of_codes_is_a_length_and_of_plain_bytes_only_an_even_one():
+    cfg = quantizing()
+    instructions = [
+        {**apart(cfg), "length": length, "format": format}
+        for length in (0, 1, 2, 31, 32, 33, 63, 299, 301)
+        for format in (0, INQ8)
+    ]
+    codes = judged(cfg, instructions)
+    assert codes == {Status.OK: 12, Status.BAD_LENGTH: 6}
+
+
+@pytest.mark.parametrize("block", [32, 64, 512])
+@pytest.mark.parametrize("scale_format", ["fp16", "bf16", "e8m0"])
+def test_scales_claim_whole_flits_of_whole_blocks(scale_format, block):
+    """Around each length where they need a flit more: to the memory's end, and no further."""
+    scale_bytes = 1 if scale_format == "e8m0" else 2
+    flit = 16
+    codes_per_flit = block * flit // scale_bytes
+    memory = 1 << 17
+    cfg = quantizing(
+        block=block, scale_format=scale_format, wave_bytes=codes_per_flit, memory_bytes=memory
+    )
+    lengths = [1, block - 1, block, block + 1]
+    lengths += [n * codes_per_flit + by for n in (1, 2, 3) for by in (-block, -1, 0, 1, block)]
+    instructions, codes = [], []
+    for length in lengths:
+        blocks = -(-length // block)
+        size = -(-blocks * scale_bytes // flit) * flit
+        for kind in ("scale_sources", "scale_destinations"):
+            for start, code in (
+                (memory - size, Status.OK),
+                (memory - size + flit, Status.OUT_OF_RANGE),
+            ):
+                far = dict(sources=[0x1_0000] * RANKS, destinations=[0x1_0000] * RANKS)
+                instruction = apart(cfg, length) | far
+                instructions.append(instruction | {kind: [start] * RANKS})
+                codes.append(code)
+    assert [expected(cfg, instruction)[0] for instruction in instructions] == codes
+    assert judged(cfg, instructions) == Counter(codes)
+
+
+def test_an_instruction_of_plain_numbers_does_not_look_at_scales():
+    """Whatever is staged for them; but a quantized one that follows does."""
+    cfg = quantizing()
+    plain = apart(cfg) | dict(format=0)
+    stale = [1, 0xFFFF_FFFF_FFFF_FFF0, 0x220]  # off the grid, past the memory, in the source
+    instructions = []
+    for address in stale:
+        for kind in ("scale_sources", "scale_destinations"):
+            words = {kind: [address] * RANKS}
+            instructions += [plain | words, apart(cfg) | words]
+    codes = judged(cfg, instructions)
+    assert codes == {
+        Status.OK: 6, Status.UNALIGNED: 2, Status.OUT_OF_RANGE: 2, Status.OVERLAP: 2,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("length", [(1 << 31) - 1, 1 << 32, (1 << 32) + 17, (1 << 40) - 1])
+@pytest.mark.parametrize("flit_bytes", [8, 64])
+def test_large_quantized_operands(length, flit_bytes):
+    """Where the memory holds them; the scales' far end is compared without a wrap. Else refused."""
+    fields = dict(block=512, wave_bytes=512 * flit_bytes, flit_bytes=flit_bytes, payload_bytes=64)
+    large = quantizing(memory_bytes=1 << 48, **fields)
+    low = 1 << 45
+    data, scales = (claimed(large, kind, length, INQ8) for kind in ("sources", "scale_sources"))
+    fits = dict(
+        length=length,
+        format=INQ8,
+        sources=[0] * RANKS,
+        destinations=[1 << 44] * RANKS,
+        flags=[low + scales] * RANKS,
+        scale_sources=[low] * RANKS,
+        scale_destinations=[low - scales] * RANKS,
+    )
+    ends = fits | dict(destinations=[(1 << 48) - data] * RANKS)
+    behind = fits | dict(destinations=[(1 << 48) - data + flit_bytes] * RANKS)
+    cross = fits | dict(flags=[low + scales - 8] * RANKS)
+    codes = judged(large, [fits, ends, behind, cross])
+    assert codes == {Status.OK: 2, Status.OUT_OF_RANGE: 1, Status.OVERLAP: 1}
+    lower = quantizing(memory_bytes=1 << 17, **fields)
+    assert judged(lower, [apart(lower, length)]) == {Status.OUT_OF_RANGE: 1}
+
+
+def test_an_earlier_rule_of_a_rank_wins_and_an_earlier_rank_before_that():
+    cfg = quantizing()
+    unaligned = dict(scale_destinations=0xC01)  # the address that is looked at last
+    outside = dict(sources=1 << 50)
+    overlap = dict(scale_sources=0x220)
+    for rules, code in (
+        ((unaligned, outside, overlap), Status.UNALIGNED),
+        ((unaligned, overlap), Status.UNALIGNED),
+        ((outside, overlap), Status.OUT_OF_RANGE),
+        ((overlap,), Status.OVERLAP),
+    ):
+        for rank in range(RANKS):
+            instruction = apart(cfg)
+            for rule in rules:
+                for kind, address in rule.items():
+                    instruction[kind][rank] = address
+            for later in range(rank + 1, RANKS):
+                instruction["flags"][later] = 1
+            assert expected(cfg, instruction) == (code, rank)
+            assert judged(cfg, [instruction]) == {code: 1}
+
+
+@pytest.mark.parametrize(
+    ("cfg", "format", "kinds"),
+    [(config(), 0, 3), (quantizing(), 0, 3), (quantizing(), INQ8, 5)],
+    ids=["plain", "plain where both are built", "quantized"],
+)
+def test_a_check_takes_as_long_as_is_said(cfg, format, kinds):
+    dut = InstructionQueue(cfg)
+
+    async def bench(ctx):
+        instruction = {k: v for k, v in apart(cfg).items() if k in KINDS[: len(address_kinds(cfg))]}
+        await post(ctx, dut, length=64, format=format, **instruction)
+        await launched(ctx, dut, cfg)
+        ctx.set(dut.post, 1)
+        cycles = 0
+        async for _, _, busy in ctx.tick().sample(dut.busy):
+            ctx.set(dut.post, 0)
+            if cycles and not busy:
+                break
+            cycles += 1
+        # In the last of these cycles `busy` is low again.
+        assert cycles == 2 + RANKS * (kinds * (kinds + 1) // 2 + 3)
+        assert Status(ctx.get(dut.code)) is Status.OK
+
+    run(dut, bench)
+
+
+def drawn(cfg, draw):
+    """An instruction whose ranges are often near each other, near the end, or off the grid."""
+    flit, memory = cfg.flit_bytes, cfg.memory_bytes
+    unknown = draw.random() < 0.05
+    built = [Format[name.upper()].value for name in cfg.formats]
+    format = draw.choice([1, 3, 4, 5] if unknown else built)
+    length = draw.choice(
+        [0, 1, 2, flit, draw.randrange(memory // 4), 2 * draw.randrange(memory // 8), 1 << 40]
+        if draw.random() < 0.7
+        else [4 * flit, 6 * flit, 6 * flit + 2, cfg.block * 4 * flit]
+    )
+    careful = draw.random() < 0.6  # else ranges fall anywhere, and one overlap is all but sure
+
+    def place(kind, slot):
+        size = claimed(cfg, kind, length, format)
+        if draw.random() < 0.01:
+            return draw.choice([1 << 32, 1 << 48, (1 << 48) + 64, 1 << 63, memory])
+        if draw.random() < 0.03:
+            return memory - size + draw.choice([0, 0, flit])
+        low = slot * memory // 8 if careful else draw.randrange(memory)
+        low = low // flit * flit + draw.choice([0, 0, 0, flit, -flit])
+        if kind == "flags":
+            low += draw.choice([0, 8, flit - 8])
+        if draw.random() < 0.02:
+            low += draw.choice([1, 2, 4, 8])
+        return max(low, 0)
+
+    ranks = []
+    for _ in range(cfg.ranks):
+        slots = draw.sample(range(8), len(KINDS))
+        rank = {kind: place(kind, slot) for kind, slot in zip(KINDS, slots, strict=True)}
+        for operand, result in IN_PLACE:
+            if draw.random() < 0.4:
+                rank[result] = rank[operand] + draw.choice([0, 0, 0, flit])
+        if draw.random() < 0.1:  # one range right beside, or a flit into, another
+            mover, other = draw.sample(KINDS, 2)
+            at = rank[other] + claimed(cfg, other, length, format) * draw.choice([0, 1])
+            rank[mover] = max(0, at + draw.choice([0, -flit, -claimed(cfg, mover, length, format)]))
+        ranks.append(rank)
+    kinds = [f"{kind}s" for kind in address_kinds(cfg)]
+    return dict(length=length, format=format) | {k: [rank[k] for rank in ranks] for k in kinds}
+
+
+RANDOM = {
+    "plain": config(),
+    "scales of 1 byte": quantizing(scale_format="e8m0", flit_bytes=8),
+    "scales of 2 bytes": quantizing(),
+    "wide": quantizing(
+        flit_bytes=64, payload_bytes=64, block=128, wave_bytes=4096, memory_bytes=1 << 16
+    ),
+    "a memory that is no power of two": quantizing(memory_bytes=5008, scale_format="bf16"),
+    "a memory that fills the addresses": quantizing(address_bits=12),
+}
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("cfg", RANDOM.values(), ids=RANDOM)
+def test_random_instructions_against_the_rules(cfg, seed):
+    """The seed is in the test's name; every code comes up."""
+    draw = random.Random(seed)
+    codes = judged(cfg, [drawn(cfg, draw) for _ in range(150)])
+    for code in (
+        Status.OK, Status.BAD_LENGTH, Status.UNALIGNED, Status.OUT_OF_RANGE, Status.OVERLAP,
+    ):  # fmt: skip
+        assert codes[code] >= 3, codes
