@@ -13,7 +13,7 @@ from hdl.interfaces import MessageClass, Response
 from tests.lib.packets import header_fields
 from tests.lib.simulate import until
 
-__all__ = ["Peer", "Peers", "beat", "post", "small"]
+__all__ = ["Peer", "Peers", "beat", "post", "quantizing", "small"]
 
 
 def small(**overrides) -> SwitchConfig:
@@ -23,6 +23,11 @@ def small(**overrides) -> SwitchConfig:
         formats=("fp16",), link_latency=2, memory_latency=2, address_bits=48,
     )  # fmt: skip
     return SwitchConfig(**{**fields, **overrides})
+
+
+def quantizing(**overrides) -> SwitchConfig:
+    """`small` with codes: blocks of four flits, four blocks a wave, whose scales are a flit."""
+    return small(**dict(formats=("fp16", "inq8"), block=32, wave_bytes=128) | overrides)
 
 
 def beat(*, data=0, response=0, empty=0, first=1, last=1, **header) -> dict:
