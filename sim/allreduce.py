@@ -61,7 +61,9 @@ def _keep(options: Options, session: Session, result: dict, messages: Console) -
 
 
 def _expected(options: Options) -> list[int]:
-    return [expected_cycles(options.config, size, options.skew) for size in options.sizes]
+    return [
+        expected_cycles(options.config, size, options.skew, options.dtype) for size in options.sizes
+    ]
 
 
 def _tell(options: Options, session: Session, result: dict, folder: Path | None, out: Console):
@@ -90,6 +92,8 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         options = parse(arguments)
         messages = _console(sys.stderr)
+        if options.added:
+            print(options.added, file=sys.stderr)
         session, result = _run(options, messages)
         folder = _keep(options, session, result, messages)
     except (UsageError, EngineError) as error:

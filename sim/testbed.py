@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from hdl.accelerator.layouts import ELEMENT_BYTES, Status
+from hdl.accelerator.layouts import Status
 from hdl.config import SwitchConfig
 from hdl.emulated_memory import STALL_CHANNELS
 from hdl.system import System
@@ -15,6 +16,7 @@ from hdl.system import System
 from .engines import Engine, create
 from .golden.allreduce import all_reduce_sum
 from .host import Figures, Host, Instruction
+from .quantized import QUANTIZED, Quantized
 
 __all__ = ["Outcome", "Placement", "Testbed", "place"]
 
@@ -32,15 +34,29 @@ CYCLES_PER_FLIT = 400
 
 @dataclass(frozen=True)
 class Placement:
-    """Byte addresses by rank: operand, result and flag."""
+    """Byte addresses by rank: operand, result and flag, and a quantized operation's scales."""
 
     sources: list[int]
     destinations: list[int]
     flags: list[int]
+    scale_sources: list[int] | None = None
+    scale_destinations: list[int] | None = None
 
     @property
     def in_place(self) -> bool:
-        return self.sources == self.destinations
+        return self.operands == self.results
+
+    @property
+    def operands(self) -> tuple[list[int], ...]:
+        """Where operands lie: values, or codes and scales."""
+        scales = self.scale_sources
+        return (self.sources,) if scales is None else (self.sources, scales)
+
+    @property
+    def results(self) -> tuple[list[int], ...]:
+        """Where results go, in the same order."""
+        scales = self.scale_destinations
+        return (self.destinations,) if scales is None else (self.destinations, scales)
 
 
 @dataclass
@@ -63,8 +79,21 @@ class Outcome:
     ended: int = 0
 
 
-def place(config: SwitchConfig, length: int, *, out_of_place: bool = False) -> Placement:
-    """Operands from address 0 up, results behind them if `out_of_place`, flags at the end.
+def _part_bytes(config: SwitchConfig, length: int, format: str) -> list[int]:
+    """Bytes of each part of an operand: of its values, or of codes and scales."""
+    return [length, config.scales_bytes(length)] if format == QUANTIZED else [length]
+
+
+def place(
+    config: SwitchConfig, length: int, format: str = "fp16", *, out_of_place: bool = False
+) -> Placement:
+    """Operands from address 0 up, results behind them if `out_of_place`, then the scales of a
+    quantized operation in the same way; flags at the end.
+
+    Parameters
+    ----------
+    length
+        Bytes of an operand, without its scales.
 
     Raises
     ------
@@ -72,17 +101,54 @@ def place(config: SwitchConfig, length: int, *, out_of_place: bool = False) -> P
         They do not fit the memory.
     """
     room = config.memory_bytes - FLAG_SPACING
-    size = -(-length // config.flit_bytes) * config.flit_bytes
-    regions = 2 if out_of_place else 1
-    if regions * size > room:
-        most = room // regions // config.flit_bytes * config.flit_bytes
-        what = "operand, result and flag" if out_of_place else "operand and flag"
+    copies = 2 if out_of_place else 1
+
+    def regions(length: int) -> list[int]:
+        """Bytes of each part, in whole flits."""
+        flit = config.flit_bytes
+        return [-(-size // flit) * flit for size in _part_bytes(config, length, format)]
+
+    def taken(length: int) -> int:
+        return copies * sum(regions(length))
+
+    if taken(length) > room:
+        most = bisect.bisect_right(range(room + 1), room, key=taken) - 1
+        scales = " with scales" if format == QUANTIZED else ""
+        what = f"operand, result{scales} and" if out_of_place else f"operand{scales} and"
         raise ValueError(
-            f"bytes: must be at most {most}, so that {what} fit memory_bytes "
+            f"bytes: must be at most {most}, so that {what} flag fit memory_bytes "
             f"({config.memory_bytes}), not {length}"
         )
-    ranks = config.ranks
-    return Placement([0] * ranks, [size if out_of_place else 0] * ranks, [room] * ranks)
+    low, pairs = 0, []
+    for size in regions(length):
+        pairs.append((low, low + (copies - 1) * size))
+        low += copies * size
+    (sources, destinations), *scales = [
+        [[address] * config.ranks for address in pair] for pair in pairs
+    ]
+    flags = [room] * config.ranks
+    return Placement(sources, destinations, flags, *(scales[0] if scales else ()))
+
+
+def _parts(operands: np.ndarray | Quantized, format: str) -> tuple[np.ndarray, ...]:
+    """What lies in one piece at a rank: (ranks, values), or (ranks, codes) and (ranks, scales)."""
+    quantized = isinstance(operands, Quantized)
+    if quantized != (format == QUANTIZED):
+        rule = f"must be Quantized for {QUANTIZED} and an array for other formats"
+        raise TypeError(f"operands: {rule}, not {type(operands).__name__} for {format}")
+    return (operands.codes, operands.scales) if quantized else (operands,)
+
+
+def _instruction(length: int, format: str, where: Placement) -> Instruction:
+    return Instruction(
+        length=length,
+        sources=where.sources,
+        destinations=where.destinations,
+        flags=where.flags,
+        format=format,
+        scale_sources=where.scale_sources,
+        scale_destinations=where.scale_destinations,
+    )
 
 
 class Testbed:
@@ -177,9 +243,11 @@ class Testbed:
 
     # -- memory ---------------------------------------------------------------------------------
 
-    def placement(self, length: int, *, out_of_place: bool = False) -> Placement:
+    def placement(
+        self, length: int, format: str = "fp16", *, out_of_place: bool = False
+    ) -> Placement:
         """See `place`."""
-        return place(self.config, length, out_of_place=out_of_place)
+        return place(self.config, length, format, out_of_place=out_of_place)
 
     def fill(self, rank: int, address: int, data: np.ndarray):
         """Put bytes into a memory, and expect them there."""
@@ -187,14 +255,15 @@ class Testbed:
         self.expected[rank][address : address + len(data)] = data
         self.engine.load(rank, address, data.tobytes())
 
-    def fill_guards(self, length: int, where: Placement, pattern: np.ndarray):
-        """Fill what surrounds operands, results and flags with a repeated `pattern` of bytes."""
-        for rank in range(self.config.ranks):
-            for start, size in (
-                (where.sources[rank], length),
-                (where.destinations[rank], length),
-                (where.flags[rank], 8),
-            ):
+    def fill_guards(self, length: int, format: str, where: Placement, pattern: np.ndarray):
+        """Fill what surrounds operands, results and flags with a repeated `pattern` of bytes.
+
+        An operand's end is its last value's, code's or scale's, in the middle of a flit or not.
+        """
+        sizes = _part_bytes(self.config, length, format)
+        regions = [*zip(where.operands + where.results, sizes * 2, strict=True), (where.flags, 8)]
+        for addresses, size in regions:
+            for rank, start in enumerate(addresses):
                 low = max(0, start - GUARD_BYTES)
                 high = min(self.config.memory_bytes, start + size + GUARD_BYTES)
                 self.fill(rank, low, np.resize(pattern, start - low))
@@ -218,7 +287,7 @@ class Testbed:
 
     def all_reduce(
         self,
-        operands: np.ndarray,
+        operands: np.ndarray | Quantized,
         format: str,
         *,
         where: Placement | None = None,
@@ -234,9 +303,9 @@ class Testbed:
         Parameters
         ----------
         operands
-            (ranks, elements) uint16: the bits of each rank's values.
+            (ranks, elements) uint16, the bits of each rank's values; `Quantized` for ``inq8``.
         format
-            ``fp16`` or ``bf16``.
+            ``fp16``, ``bf16`` or ``inq8``.
         where
             Addresses; None is `placement`.
         delays
@@ -251,16 +320,16 @@ class Testbed:
             Called with the cycles run so far, now and then.
         """
         config = self.config
-        length = operands.shape[1] * ELEMENT_BYTES
-        where = where or self.placement(length, out_of_place=out_of_place)
+        parts = _parts(operands, format)
+        length = parts[0].shape[1] * parts[0].itemsize
+        where = where or self.placement(length, format, out_of_place=out_of_place)
         if guard is not None:
-            self.fill_guards(length, where, guard)
-        for rank in range(config.ranks):
-            self.fill(rank, where.sources[rank], operands[rank])
+            self.fill_guards(length, format, where, guard)
+        for addresses, part in zip(where.operands, parts, strict=True):
+            for rank in range(config.ranks):
+                self.fill(rank, addresses[rank], part[rank])
         began = self.engine.cycle
-        code, rank = self.host.post(
-            Instruction(length, where.sources, where.destinations, where.flags, format)
-        )
+        code, rank = self.host.post(_instruction(length, format, where))
         if code is not Status.OK:
             state = {"refused_rank": rank}
             ended = self.engine.cycle
@@ -268,7 +337,7 @@ class Testbed:
         epoch = self.host.epoch
         self.host.program(flags=where.flags, delays=list(delays) if delays else None)
         during()
-        limit = max_cycles or self._limit(length, delays)
+        limit = max_cycles or self._limit(_part_bytes(config, length, format), delays)
         self._phases("run")
         finished = self.host.run(limit, watch)
         ended = self.engine.cycle
@@ -278,8 +347,7 @@ class Testbed:
             )
         figures = self.host.figures()
         self._phases("compare")
-        result, _status = all_reduce_sum(operands, format)
-        self._expect(where, result, epoch)
+        self._expect(where, self._results(operands, format), epoch)
         differences = self.differences()
         status = "mismatch" if differences else "ok"
         if figures.code != Status.OK.name:
@@ -288,16 +356,21 @@ class Testbed:
             length, format, status, not differences, figures, differences, began=began, ended=ended
         )
 
-    def _expect(self, where: Placement, result: np.ndarray, epoch: int):
-        for rank in range(self.config.ranks):
-            for address, data in (
-                (where.destinations[rank], np.ascontiguousarray(result).view(np.uint8)),
-                (where.flags[rank], np.array([epoch], dtype="<u8").view(np.uint8)),
-            ):
+    def _results(self, operands: np.ndarray | Quantized, format: str) -> tuple[np.ndarray, ...]:
+        """What every rank must hold: values, or codes and scales."""
+        if isinstance(operands, Quantized):
+            return operands.reduced(self.config)
+        return (all_reduce_sum(operands, format)[0],)
+
+    def _expect(self, where: Placement, results: tuple[np.ndarray, ...], epoch: int):
+        flag = np.array([epoch], dtype="<u8")
+        for addresses, data in zip((*where.results, where.flags), (*results, flag), strict=True):
+            data = np.ascontiguousarray(data).view(np.uint8)
+            for rank, address in enumerate(addresses):
                 self.expected[rank][address : address + len(data)] = data
 
-    def _limit(self, length: int, delays) -> int:
-        flits = self.config.payload_cycles(length)
+    def _limit(self, sizes: list[int], delays) -> int:
+        flits = sum(map(self.config.payload_cycles, sizes))
         return GRACE_CYCLES + CYCLES_PER_FLIT * flits + 2 * max(delays or [0])
 
     def state(self) -> dict:

@@ -6,26 +6,27 @@ import argparse
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hdl.accelerator.layouts import ELEMENT_BYTES
 from hdl.config import PRESETS, ConfigError, SwitchConfig, unknown_name
 from sim.engines import ENGINES, default_engine
 from sim.engines.base import EngineError
 from sim.engines.build import require_compiler
+from sim.quantized import QUANTIZED, element_bytes
 from sim.testbed import place
 from sim.waves.groups import VIEW_SUFFIX
 
 from .errors import UsageError
 from .operands import Activations, Input, RandomInput, load_npz
 from .parser import Parser, writable
+from .quantized_file import load_codes
 from .stalls import parse_stalls, patterns_help
 
 __all__ = ["DEFAULT_BYTES", "Options", "parse"]
 
 DEFAULT_CONFIG = "demo"
-#: Bytes a rank, where they fit.
+#: Bytes a rank (of inq8: codes), where they fit.
 DEFAULT_BYTES = 16 << 10
-#: Formats and engines of the command line; those that are not built give an error that says so.
-DTYPES = ("fp16", "bf16", "inq8")
+#: Formats and engines of the command line; an engine that is not built gives an error that says so.
+DTYPES = ("fp16", "bf16", QUANTIZED)
 ENGINE_NAMES = (*ENGINES, "model")
 #: Registers that options go to: bits of `delay`, of `jitter` and of `seed`.
 DELAY_BITS, JITTER_BITS, SEED_BITS = 31, 10, 32
@@ -36,7 +37,8 @@ class Options:
     """What to run, complete and checked.
 
     `sizes` has the bytes of each rank's operand for each repetition; `stalls` the thresholds by
-    AXI4 channel, of 256; `fallback` says why the default engine is not the fast one.
+    AXI4 channel, of 256; `fallback` says why the default engine is not the fast one, and `added`
+    that the preset does not have the format.
     """
 
     config: SwitchConfig
@@ -56,6 +58,7 @@ class Options:
     max_cycles: int | None = None
     json: str | None = None
     fallback: str | None = None
+    added: str | None = None
     arguments: tuple[str, ...] = ()
 
 
@@ -88,21 +91,25 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "--bytes",
         metavar="N[,N...]",
-        help="bytes of each rank's operand, whole elements; a list gives a size a repetition "
-        "(default: all of --input, else 16384, or as many whole waves as fit the memory)",
+        help="bytes of each rank's operand, whole elements; for inq8 the number of codes, whose "
+        "scales come on top. A list gives a size a repetition (default: all of --input, else "
+        "16384, or as many whole waves as fit the memory)",
     )
     add(
         "--dtype",
         metavar="fp16|bf16|inq8",
         default="fp16",
-        help="number format (default: fp16; inq8 is not built yet)",
+        help="number format (default: fp16). inq8 is block-quantized: int8 codes, and a scale a "
+        "block. A preset gets the format added if it lacks it and --set names no formats",
     )
     source = parser.add_mutually_exclusive_group()
     source.add_argument(
         "--input",
         metavar="FILE.npz",
         help="operands: data (ranks, elements) of float16, of float32 (rounded once), or of uint16 "
-        "with format = 'bf16' (default: the committed activations of a language model)",
+        "with format = 'bf16'; for inq8 codes (ranks, n) of int8 and scales (ranks, ceil(n / "
+        "block)) of float16, or their bits as uint16 (bf16) or uint8 (E8M0) (default: the "
+        "committed activations of a language model, for inq8 quantized once)",
     )
     source.add_argument(
         "--seed",
@@ -192,25 +199,33 @@ def _engine(name: str | None) -> tuple[str, str | None]:
     return name, None
 
 
-def _dtype(name: str, config: SwitchConfig) -> str:
-    if name not in DTYPES:
-        raise UsageError(unknown_name("dtype", name, DTYPES))
-    if name == "inq8":
-        built = ", ".join(config.formats)
-        raise UsageError(f"dtype: must be one of {built}, not {name!r}, which is not built yet")
-    if name not in config.formats:
+def _configuration(
+    source: str, settings: list[str], dtype: str
+) -> tuple[SwitchConfig, str | None, str | None]:
+    """The configuration, its preset's name, and that `dtype` was added to the preset's formats."""
+    if dtype not in DTYPES:
+        raise UsageError(unknown_name("dtype", dtype, DTYPES))
+    fields = dict(SwitchConfig.parse_setting(text) for text in settings)
+    added = None
+    if source in PRESETS and "formats" not in fields:
+        formats = SwitchConfig.preset(source).formats
+        if dtype not in formats:
+            fields["formats"] = (*formats, dtype)
+            added = f"formats: {dtype} added to those of {source} ({', '.join(formats)})"
+    config, preset = SwitchConfig.load(source, fields)
+    if dtype not in config.formats:
         raise UsageError(
             f"dtype: must be one of the configuration's formats ({', '.join(config.formats)}), "
-            f"not {name!r}"
+            f"not {dtype!r}"
         )
-    return name
+    return config, preset, added
 
 
-def _default_bytes(config: SwitchConfig, out_of_place: bool) -> int:
+def _default_bytes(config: SwitchConfig, dtype: str, out_of_place: bool) -> int:
     size = DEFAULT_BYTES
     while size > 0:
         try:
-            place(config, size, out_of_place=out_of_place)
+            place(config, size, dtype, out_of_place=out_of_place)
             return size
         except ValueError:
             size = (size - 1) // config.wave_bytes * config.wave_bytes
@@ -230,11 +245,13 @@ def _sizes(given, repeat_text, default: int) -> tuple[int, ...]:
     return tuple(sizes * (repeat // len(sizes)))
 
 
-def _check_size(size: int, config: SwitchConfig, out_of_place: bool):
-    if size % ELEMENT_BYTES:
-        raise UsageError(f"bytes: must be whole elements of {ELEMENT_BYTES} bytes, not {size}")
+def _check_size(size: int, config: SwitchConfig, dtype: str, out_of_place: bool):
+    if size % element_bytes(dtype):
+        raise UsageError(
+            f"bytes: must be whole elements of {element_bytes(dtype)} bytes, not {size}"
+        )
     try:
-        place(config, size, out_of_place=out_of_place)
+        place(config, size, dtype, out_of_place=out_of_place)
     except ValueError as error:
         raise UsageError(str(error)) from None
 
@@ -271,23 +288,22 @@ def _waveforms(text: str) -> Path:
     return path
 
 
-def _configuration(source: str, settings: list[str]) -> tuple[SwitchConfig, str | None]:
-    return SwitchConfig.load(source, dict(SwitchConfig.parse_setting(text) for text in settings))
-
-
 def _options(given, arguments) -> Options:
-    config, preset = _configuration(given.config, given.settings)
-    dtype = _dtype(given.dtype, config)
+    dtype = given.dtype
+    config, preset, added = _configuration(given.config, given.settings, dtype)
     engine, fallback = _engine(given.engine)
     seed = 0 if given.seed is None else _whole("seed", given.seed, 0, (1 << SEED_BITS) - 1)
     source: Input = Activations() if given.seed is None else RandomInput(seed)
-    default = _default_bytes(config, given.out_of_place)
+    default = _default_bytes(config, dtype, given.out_of_place)
     if given.input is not None:
-        source = load_npz(given.input, config, dtype)
-        default = source.elements * ELEMENT_BYTES
+        if dtype == QUANTIZED:
+            source = load_codes(given.input, config)
+        else:
+            source = load_npz(given.input, config, dtype)
+        default = source.elements * element_bytes(dtype)
     sizes = _sizes(given.bytes, given.repeat, default)
     for size in sizes:
-        _check_size(size, config, given.out_of_place)
+        _check_size(size, config, dtype, given.out_of_place)
     if given.input is not None and max(sizes) and not source.elements:
         raise UsageError(f"bytes: must be 0 for an input without elements, not {max(sizes)}")
     skew = _skew(given.skew, config.ranks)
@@ -319,6 +335,7 @@ def _options(given, arguments) -> Options:
         max_cycles=max_cycles,
         json=given.json,
         fallback=fallback,
+        added=added,
         arguments=tuple(arguments),
     )
 

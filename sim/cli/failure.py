@@ -11,7 +11,6 @@ from pathlib import Path
 from sim.waves.groups import write_view
 
 from .arguments import Options
-from .operands import FileInput
 from .report import dumps
 from .session import Session, run_session
 
@@ -64,8 +63,8 @@ def keep_failure(
     folder.mkdir(parents=True, exist_ok=True)
     first = max(failed.ended - LAST_CYCLES, 0)
     replay = _replay(options) | {"run": len(session.outcomes), "cycles": [first, failed.ended]}
-    if isinstance(options.input, FileInput):
-        replay["input_sha256"] = hashlib.sha256(options.input.bits.tobytes()).hexdigest()
+    if options.input.sha256:
+        replay["input_sha256"] = options.input.sha256
     (folder / "run.json").write_text(dumps(replay))
     (folder / "config.json").write_text(options.config.to_json())
     (folder / "report.json").write_text(dumps(report))

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import zipfile
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 
 from hdl.config import SwitchConfig
 from sim import activations
+from sim.quantized import QUANTIZED, Quantized
 
 from .errors import UsageError
+from .npz import array, digest, open_npz
 
 __all__ = ["Activations", "FileInput", "Input", "RandomInput", "guard_pattern", "load_npz"]
 
@@ -23,34 +23,50 @@ GUARD_VALUES = 1021
 
 
 class Input(Protocol):
-    """Where operands come from; `name` stands for it in reports."""
+    """Where operands come from; `name` stands for it in reports, `sha256` for a file's contents."""
 
     name: str
+    sha256: str | None
 
-    def operands(self, ranks: int, elements: int, format: str, run: int) -> np.ndarray:
-        """Bits of (ranks, elements) values as uint16, others for each repetition `run`."""
+    def operands(
+        self, config: SwitchConfig, elements: int, format: str, run: int
+    ) -> np.ndarray | Quantized:
+        """Values of all ranks, others for each repetition `run`.
+
+        Bits of (ranks, elements) numbers as uint16; for ``inq8`` so many codes and their scales.
+        """
+
+
+def _in_format(values: np.ndarray, format: str, config: SwitchConfig) -> np.ndarray | Quantized:
+    """Float32 values, rounded or quantized once."""
+    if format == QUANTIZED:
+        return Quantized.of(values, config)
+    return activations.round_once(values, format)
 
 
 class Activations:
     """The committed partial sums of a language model, from another place in each run."""
 
     name = "activations"
+    sha256 = None
 
-    def operands(self, ranks, elements, format, run):
-        return activations.load(ranks, elements, format, run)
+    def operands(self, config, elements, format, run):
+        values = activations.partial_sums(config.ranks, elements, run)
+        return _in_format(values, format, config)
 
 
 @dataclass(frozen=True)
 class RandomInput:
-    """Standard normal numbers, rounded once."""
+    """Standard normal numbers, rounded or quantized once."""
 
     seed: int
     name: str = "random"
+    sha256: str | None = None
 
-    def operands(self, ranks, elements, format, run):
+    def operands(self, config, elements, format, run):
         generator = np.random.default_rng([self.seed, run])
-        values = generator.standard_normal((ranks, elements), dtype=np.float32)
-        return activations.round_once(values, format)
+        values = generator.standard_normal((config.ranks, elements), dtype=np.float32)
+        return _in_format(values, format, config)
 
 
 @dataclass(frozen=True)
@@ -64,7 +80,11 @@ class FileInput:
     def elements(self) -> int:
         return self.bits.shape[1]
 
-    def operands(self, ranks, elements, format, run):
+    @property
+    def sha256(self) -> str:
+        return digest(self.bits)
+
+    def operands(self, config, elements, format, run):
         if elements == 0:
             return self.bits[:, :0].copy()
         columns = (np.arange(elements) + run) % self.elements
@@ -82,29 +102,6 @@ def guard_pattern() -> np.ndarray:
     return (sign | 0x7F80 | mantissa).astype("<u2").view(np.uint8)
 
 
-def _open(path: Path):
-    try:
-        file = np.load(path, allow_pickle=False)
-    except OSError as error:
-        raise UsageError(f"input: cannot read {str(path)!r}: {error.strerror or error}") from None
-    except (ValueError, EOFError, zipfile.BadZipFile):
-        file = None
-    if not isinstance(file, np.lib.npyio.NpzFile):
-        raise UsageError(f"input: must be an .npz file of numpy, not {str(path)!r}")
-    return file
-
-
-def _member(file, key: str) -> np.ndarray:
-    if key not in file.files:
-        found = ", ".join(file.files) or "none"
-        raise UsageError(f"input: must hold the key {key!r}, not only: {found}")
-    try:
-        return file[key]
-    except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
-        reason = str(error).splitlines()[0]
-        raise UsageError(f"input: {key} must be a plain array ({reason})") from None
-
-
 def load_npz(path: str, config: SwitchConfig, format: str) -> FileInput:
     """The operands in an ``.npz`` file, rounded once if they are float32.
 
@@ -116,14 +113,16 @@ def load_npz(path: str, config: SwitchConfig, format: str) -> FileInput:
     UsageError
         The file cannot be read, or a key, shape or type is not as above.
     """
-    with _open(Path(path)) as file:
-        data = _member(file, "data")
-        named = str(_member(file, "format")) if "format" in file.files else None
+    with open_npz(path) as file:
+        if "data" not in file.files:
+            found = ", ".join(file.files) or "none"
+            raise UsageError(f"input: must hold the key 'data', not only: {found}")
+        data = array(file, "data")
+        named = str(array(file, "format")) if "format" in file.files else None
     if data.ndim != 2 or data.shape[0] != config.ranks:
         raise UsageError(
             f"input: data must have the shape ({config.ranks} ranks, elements), not {data.shape}"
         )
-    data = data.astype(data.dtype.newbyteorder("="))
     if data.dtype == np.float32:
         bits = activations.round_once(data, format)
     elif data.dtype == np.float16:
@@ -138,4 +137,4 @@ def load_npz(path: str, config: SwitchConfig, format: str) -> FileInput:
         bits = data
     else:
         raise UsageError(f"input: data must be float16, float32 or uint16, not {data.dtype}")
-    return FileInput(path, np.ascontiguousarray(bits))
+    return FileInput(path, bits)

@@ -22,11 +22,11 @@ PHASES = {
 }
 
 
-def expected_cycles(config: SwitchConfig, size: int, skew=None) -> int:
+def expected_cycles(config: SwitchConfig, size: int, skew=None, format: str = "fp16") -> int:
     """About how many cycles a run takes whose memories do not stall."""
     way = 4 * config.link_latency + config.memory_latency
     wave = min(size, config.wave_bytes)
-    bound = config.utilization_bound(size) or 1.0
+    bound = config.utilization_bound(size, format) or 1.0
     first = way + 2 * config.payload_cycles(wave)
     entries = max(size / config.wave_bytes / config.waves, 1)
     data = max(config.payload_cycles(size) / bound, entries * first) + first

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 
 from hdl import __version__
+from hdl.accelerator.layouts import ELEMENT_BYTES
 from hdl.config import SwitchConfig
 from sim.host import Figures
+from sim.quantized import QUANTIZED
 from sim.testbed import Outcome
 
 from .arguments import Options
@@ -41,6 +43,7 @@ def run_report(config: SwitchConfig, outcome: Outcome) -> dict:
     figures = outcome.figures
     ns = _durations(figures, 1e9 / config.clock_hz)
     payload = config.payload_cycles(outcome.bytes)
+    quantized = outcome.format == QUANTIZED
     moved = figures is not None and outcome.bytes > 0 and figures.data > 0
     return {
         "bytes": outcome.bytes,
@@ -50,9 +53,11 @@ def run_report(config: SwitchConfig, outcome: Outcome) -> dict:
         "ns": ns,
         "payload_cycles": payload,
         "utilization": payload / figures.data if moved else None,
-        "bound": config.utilization_bound(outcome.bytes),
+        "bound": config.utilization_bound(outcome.bytes, outcome.format),
         "algbw_GBps": outcome.bytes / ns["data"] if moved else None,
-        "fp16_equivalent_GBps": None,
+        "fp16_equivalent_GBps": (
+            ELEMENT_BYTES * outcome.bytes / ns["data"] if moved and quantized else None
+        ),
         "waves_in_flight": _in_flight(figures),
         "stalls": _stalls(figures),
     }

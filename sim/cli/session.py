@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hdl.accelerator.layouts import ELEMENT_BYTES
+from sim.quantized import element_bytes
 from sim.testbed import Outcome, Testbed
 
 from .arguments import Options
@@ -62,8 +62,8 @@ def run_once(
     during: Callable[[], None] = lambda: None,
 ) -> Outcome:
     """Repetition `run` (from 0) of `options`. See `Testbed.all_reduce` for `watch` and `during`."""
-    elements = options.sizes[run] // ELEMENT_BYTES
-    operands = options.input.operands(options.config.ranks, elements, options.dtype, run)
+    elements = options.sizes[run] // element_bytes(options.dtype)
+    operands = options.input.operands(options.config, elements, options.dtype, run)
     return bench.all_reduce(
         operands,
         options.dtype,

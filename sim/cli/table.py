@@ -74,14 +74,18 @@ def _figures(add, report: dict):
         ("arrive_to_flag", "last arrival to last flag"),
     ):
         add(meaning, f"{cycles[name]:,} cycles, {duration(ns[name])}")
+    equivalent = report["fp16_equivalent_GBps"]
+    overhead = "headers and requests" if equivalent is None else "headers, requests and scales"
     clock = f"{config['clock_hz'] / 1e6:g} MHz"
     if report["utilization"] is not None:
         add(
             "utilization",
-            f"{_percent(report['utilization'])} of the link; headers and requests bound it to "
+            f"{_percent(report['utilization'])} of the link; {overhead} bound it to "
             f"{_percent(report['bound'])}",
         )
         add("bandwidth", f"{report['algbw_GBps']:.4g} GB/s a rank at {clock}")
+    if equivalent is not None:
+        add("the same values in fp16", f"{equivalent:.4g} GB/s a rank at {clock}")
     add("waves reading", _waves(report, "reading", config["waves"]))
     add("waves in write phase", _waves(report, "writing", config["write_waves"]))
     for name, meaning in STALLS.items():

@@ -75,9 +75,24 @@ def run(capsys, *arguments):
         ("--bytes 2,4 --repeat 3", "bytes: must be one size or one for each of 3 runs, not '2,4'"),
         ("--bytes", "bytes: expected one argument"),
         ("--repeat 0", "repeat: must be a whole number of 1 or more, not '0'"),
-        ("--dtype inq8", "dtype: must be one of fp16, bf16, not 'inq8', which is not built yet"),
         ("--dtype fp17", "dtype: must be one of fp16, bf16, inq8, not 'fp17'; did you mean 'fp16'"),
-        ("--config arty --dtype bf16", r"dtype: must be one of .*formats \(fp16\), not 'bf16'"),
+        (
+            "--set formats=bf16 --dtype inq8",
+            r"dtype: must be one of the configuration's formats \(bf16\), not 'inq8'",
+        ),
+        (
+            "--set wave_bytes=128 --dtype inq8",
+            "wave_bytes: must give whole flits of 16 bytes of scales where inq8 is built",
+        ),
+        ("--set block=16 --dtype inq8", "block: must be one of 32, .* where inq8 is built, not 16"),
+        (
+            "--set inq_reducer=shared --dtype inq8",
+            "formats: must be fp16 and inq8 where inq_reducer is shared, not 'fp16,bf16,inq8'",
+        ),
+        (
+            "--dtype inq8 --bytes 4194304",
+            r"bytes: must be at most 4067136, .*with scales.*\(4194304\), not 4194304",
+        ),
         ("--engine model", "engine: must be one of cxxrtl, pysim, not 'model', which is not built"),
         ("--engine pysm", "engine: must be one of cxxrtl, pysim, not 'pysm'; did you mean 'pysim'"),
         ("--seed -1", "seed: must be a whole number of 0..4294967295, not '-1'"),
@@ -227,16 +242,17 @@ def test_files_that_are_no_npz_are_refused(tmp_path):
 def test_every_repetition_has_other_data(tmp_path):
     path = save(tmp_path / "x.npz", data=np.arange(10, dtype=np.float16).reshape(2, 5))
     for source in (Activations(), RandomInput(3), load_npz(path, CONFIG, "fp16")):
-        first, again, second = (source.operands(2, 5, "fp16", run) for run in (0, 0, 1))
+        first, again, second = (source.operands(CONFIG, 5, "fp16", run) for run in (0, 0, 1))
         np.testing.assert_array_equal(first, again)
         assert (first != second).any()
-    more = load_npz(path, CONFIG, "fp16").operands(2, 12, "fp16", 1)
+    more = load_npz(path, CONFIG, "fp16").operands(CONFIG, 12, "fp16", 1)
     assert more.view(np.float16)[0].tolist() == [1, 2, 3, 4, 0] * 2 + [1, 2]
 
 
 def test_the_default_input_is_the_committed_activations():
     expected = activations.load(4, 100, "bf16", 0)
-    np.testing.assert_array_equal(Activations().operands(4, 100, "bf16", 0), expected)
+    found = Activations().operands(SwitchConfig(ranks=4), 100, "bf16", 0)
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_guards_are_nan_in_both_formats():

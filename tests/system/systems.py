@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hdl.accelerator.layouts import ELEMENT_BYTES, Status
+from hdl.accelerator.layouts import Status
 from hdl.config import SwitchConfig
 from sim.golden.allreduce import all_reduce_sum
 from sim.host import Figures, Instruction
+from sim.quantized import Quantized
 from sim.testbed import Placement, Testbed
 
 from .variant import poisoned_and_ahead
@@ -105,29 +106,48 @@ def expect(bed: Testbed, rank: int, address: int, data):
 class Operation:
     """One All-Reduce of a queue."""
 
-    operands: np.ndarray
+    operands: np.ndarray | Quantized
     format: str
     where: Placement
 
     @property
+    def parts(self) -> tuple[np.ndarray, ...]:
+        """(ranks, values), or (ranks, codes) and (ranks, scales)."""
+        operands = self.operands
+        if isinstance(operands, Quantized):
+            return operands.codes, operands.scales
+        return (operands,)
+
+    @property
     def length(self) -> int:
-        return self.operands.shape[1] * ELEMENT_BYTES
+        return self.parts[0].shape[1] * self.parts[0].itemsize
 
     @property
     def result(self) -> np.ndarray:
+        """Of numbers."""
         return all_reduce_sum(self.operands, self.format)[0]
+
+    def results(self, config: SwitchConfig) -> tuple[np.ndarray, ...]:
+        """Of each of `parts`."""
+        if isinstance(self.operands, Quantized):
+            return self.operands.reduced(config)
+        return (self.result,)
 
     @property
     def instruction(self) -> Instruction:
         where = self.where
-        return Instruction(self.length, where.sources, where.destinations, where.flags, self.format)
+        return Instruction(
+            self.length, where.sources, where.destinations, where.flags, self.format,
+            where.scale_sources, where.scale_destinations,
+        )  # fmt: skip
 
 
 def run_queue(bed: Testbed, operations: list[Operation], *, delays=None) -> Figures:
     """Post all, let every rank take part in all, and compare every byte of every memory."""
     for operation in operations:
-        for rank, operand in enumerate(operation.operands):
-            bed.fill(rank, operation.where.sources[rank], operand)
+        for addresses, part in zip(operation.where.operands, operation.parts, strict=True):
+            for rank, operand in enumerate(part):
+                bed.fill(rank, addresses[rank], operand)
     for number, operation in enumerate(operations):
         assert bed.host.post(operation.instruction) == (Status.OK, 0), number
     first = bed.host.epoch
@@ -135,8 +155,10 @@ def run_queue(bed: Testbed, operations: list[Operation], *, delays=None) -> Figu
     bed.host.program(flags=flags, count=len(operations), delays=delays)
     assert bed.host.run(CYCLES), bed.state()
     for number, operation in enumerate(operations):
+        results = operation.results(bed.config)
         for rank in range(bed.config.ranks):
-            expect(bed, rank, operation.where.destinations[rank], operation.result)
+            for addresses, result in zip(operation.where.results, results, strict=True):
+                expect(bed, rank, addresses[rank], result)
             expect(bed, rank, operation.where.flags[rank], flag_word(first + number))
     assert not bed.differences()
     return bed.host.figures()

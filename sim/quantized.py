@@ -1,0 +1,60 @@
+"""Quantized operands: the codes of every rank, and a scale for each block of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hdl.accelerator.layouts import ELEMENT_BYTES
+from hdl.config import SwitchConfig
+
+from .golden import all_reduce_inq, quantize
+
+__all__ = ["QUANTIZED", "Quantized", "element_bytes"]
+
+#: The format whose operands have scales.
+QUANTIZED = "inq8"
+
+
+def element_bytes(format: str) -> int:
+    """Bytes of a value in the operand: of a number, or of a code."""
+    return np.dtype(np.int8).itemsize if format == QUANTIZED else ELEMENT_BYTES
+
+
+@dataclass(frozen=True)
+class Quantized:
+    """What the ranks hold before a quantized All-Reduce.
+
+    Parameters
+    ----------
+    codes
+        (ranks, n) int8.
+    scales
+        (ranks, ceil(n / block)), their bits: uint16, or uint8 for E8M0.
+    """
+
+    codes: np.ndarray
+    scales: np.ndarray
+
+    @classmethod
+    def of(cls, values: np.ndarray, config: SwitchConfig) -> Quantized:
+        """Floating-point `values` (ranks, n), quantized once by the rules of `config`."""
+        codes, scales = quantize(
+            values,
+            block=config.block,
+            scale_format=config.scale_format,
+            e8m0_rule=config.e8m0_rule,
+        )
+        return cls(codes, scales)
+
+    def reduced(self, config: SwitchConfig) -> tuple[np.ndarray, np.ndarray]:
+        """What every rank must hold afterwards: codes (n,) and scales (ceil(n / block),)."""
+        codes, scales, _status = all_reduce_inq(
+            self.codes,
+            self.scales,
+            block=config.block,
+            scale_format=config.scale_format,
+            e8m0_rule=config.e8m0_rule,
+        )
+        return codes, scales
