@@ -317,13 +317,15 @@ class ReadOut(wiring.Component):
             self.start.begins.eq(~self._begun),
             self.start.ends.eq(last),
             self.start.scale_size.eq(scale_size),
-            self.scale_packets.eq(
+        ]
+        # A wave that is dropped opens its slot too, and writes none.
+        with m.If(self.start.valid):
+            m.d.comb += self.scale_packets.eq(
                 sum(
                     scale_size > packet * self._config.payload_bytes
                     for packet in range(self._config.scale_packets)
                 )
-            ),
-        ]
+            )
 
     def _cut(self, m, take):
         """The next packet's size, in registers, worked out as the one before starts.
