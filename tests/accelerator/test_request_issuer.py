@@ -1,4 +1,4 @@
-"""`RequestIssuer`: requests of each wave, their tags, and no cycle lost."""
+"""`RequestIssuer`: requests of each wave, of its scales first, their tags, and no cycle lost."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from hdl.interfaces import MessageClass
 from tests.lib.packets import header_fields
 from tests.lib.simulate import SHAPES, pattern, run, stream_get
 
-from .ports import small
+from .ports import quantizing, small
 
 PORT = 1
 CONFIGS = {
@@ -19,23 +19,35 @@ CONFIGS = {
     "one entry": dict(waves=1),
     "one packet a wave": dict(payload_bytes=64),
 }
+QUANTIZING = {
+    "one request of scales": dict(),
+    "two requests of scales, the last one short": dict(wave_bytes=384),
+    "two packets of scales a request": dict(wave_bytes=1024, read_request_bytes=32),
+    "scales in less than a request": dict(wave_bytes=384, read_request_bytes=96),
+    "one entry": dict(waves=1),
+    "scales of a byte": dict(scale_format="e8m0", wave_bytes=768),
+    "two blocks a flit": dict(flit_bytes=64, payload_bytes=64, wave_bytes=1024),
+    "codes only": dict(formats=("inq8",)),
+}
 
 
 def expected(config, wave):
-    """The headers that a wave asks with."""
+    """The headers that a wave asks with: of its scales, then of its data."""
+    scales = (wave.get("scale_address", 0), wave.get("scale_size", 0), config.packets_per_wave)
     most = config.read_request_bytes
     return [
         dict(
-            address=wave["address"] + start,
-            length=min(most, wave["size"] - start),
-            tag=(wave["entry"] << packet_bits(config)) + start // config.payload_bytes,
+            address=address + start,
+            length=min(most, size - start),
+            tag=(wave["entry"] << packet_bits(config)) + packet + start // config.payload_bytes,
             generation=wave["generation"],
             message_class=MessageClass.READ_REQUEST.value,
             inc=1,
             source=PORT,
             destination=PORT,
         )
-        for start in range(0, wave["size"], most)
+        for address, size, packet in (scales, (wave["address"], wave["size"], 0))
+        for start in range(0, size, most)
     ]
 
 
@@ -43,7 +55,6 @@ def expected(config, wave):
 @pytest.mark.parametrize("name", CONFIGS)
 def test_requests_of_waves(name, shape):
     config = small(**CONFIGS[name])
-    dut = RequestIssuer(config, port=PORT)
     sizes = [config.wave_bytes, 2, config.payload_bytes, config.payload_bytes + 2]
     sizes += [config.wave_bytes - 2, config.wave_bytes]
     sizes = [size for size in sizes if size <= config.wave_bytes]
@@ -52,6 +63,31 @@ def test_requests_of_waves(name, shape):
              generation=(number * 5) % 16)
         for number, size in enumerate(sizes)
     ]  # fmt: skip
+    check_requests(config, waves, pattern(shape, name))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("name", QUANTIZING)
+def test_requests_of_waves_with_scales(name, shape):
+    """Of one code to all of them, and waves of sums between, which ask for none."""
+    config = quantizing(**QUANTIZING[name])
+    full = config.wave_bytes
+    sizes = [full, 1, config.block, config.block + 1, full - 1, full - config.block, full]
+    waves = []
+    for number, size in enumerate(sizes):
+        fields = dict(entry=number % config.waves, generation=(number * 5) % 16)
+        address = (1 << 44) + 0x1000 * number
+        scales = dict(scale_address=address + (1 << 20), scale_size=config.scales_bytes(size))
+        waves.append(dict(address=address, size=size, **fields, **scales))
+        # What stands in the scales' address means nothing without scales.
+        waves.append(dict(address=address + 8, size=size, **fields, scale_address=0xBAD0,
+                          scale_size=0))  # fmt: skip
+    check_requests(config, waves, pattern(shape, name))
+
+
+def check_requests(config, waves, willing):
+    """Every wave is asked for with the headers that it should be, in order."""
+    dut = RequestIssuer(config, port=PORT)
     wanted = [header for wave in waves for header in expected(config, wave)]
 
     async def controller(ctx):
@@ -64,7 +100,7 @@ def test_requests_of_waves(name, shape):
             ctx.set(dut.valid, 0)
 
     async def link(ctx):
-        heads = await stream_get(ctx, dut.o.head, len(wanted), pattern(shape, name))
+        heads = await stream_get(ctx, dut.o.head, len(wanted), willing)
         for head, fields in zip(heads, wanted, strict=True):
             assert head.flits == 0
             got = header_fields(head.header)
@@ -91,3 +127,26 @@ def test_a_request_a_cycle_across_waves():
 
     run(dut, controller, link)
     assert cycles == list(range(2, 40))
+
+
+def test_a_request_a_cycle_across_waves_and_scales():
+    """One code a wave: each is two requests, which follow each other all the time."""
+    config = quantizing()
+    dut = RequestIssuer(config, port=PORT)
+    tags = {}
+
+    async def controller(ctx):
+        ctx.set(dut.size, 1)
+        ctx.set(dut.scale_size, config.scale_bytes)
+        ctx.set(dut.valid, 1)
+        await ctx.tick().repeat(40)
+
+    async def link(ctx):
+        ctx.set(dut.o.head.ready, 1)
+        for cycle in range(40):
+            _, _, valid, head = await ctx.tick().sample(dut.o.head.valid, dut.o.head.payload)
+            if valid:
+                tags[cycle] = head.header.tag
+
+    run(dut, controller, link)
+    assert tags == {cycle: 0 if cycle % 2 else config.packets_per_wave for cycle in range(2, 40)}

@@ -5,9 +5,10 @@ import random
 import pytest
 
 from hdl.accelerator.wave_controller import WaveController
+from hdl.interfaces import Format
 from tests.lib.simulate import pattern, run
 
-from .ports import small
+from .ports import quantizing, small
 
 FAR = 1 << 40
 
@@ -24,19 +25,22 @@ class Bench:
         ]
         self.issued = []  # (cycle, entry, generation, addresses, size)
         self.waves = []  # (cycle, wave)
+        self.scales = []  # (scale addresses, scale size) of what is issued
         self.reserved = []
         self.taken = []  # cycles of starts
         self.cycle = -1
         self.outstanding = 0
         self.hold_releases = False
 
-    async def offer(self, ctx, slot, length, sources, format=0, complete_after=0):
+    async def offer(self, ctx, slot, length, sources, format=0, complete_after=0, scale_sources=()):
         """Launch an operation; its barrier is complete after so many cycles."""
         dut = self.dut
         ctx.set(dut.launch.payload, {"slot": slot, "format": format, "length": length})
         ctx.set(dut.launch.valid, 1)
         for rank, source in enumerate(sources):
             ctx.set(dut.sources[rank], source)
+        for rank, source in enumerate(scale_sources):
+            ctx.set(dut.scale_sources[rank], source)
         ctx.set(dut.complete, 0)
         for _ in range(complete_after):
             await self.tick(ctx)
@@ -58,12 +62,18 @@ class Bench:
         ctx.set(dut.issue_ready, issue)
         ctx.set(dut.waves.ready, order)
         ctx.set(dut.release, release)
+        if self.config.quantizes:
+            scales = [*dut.issue.scale_address, dut.issue.scale_size]
+        else:
+            scales = []
         _, _, *values = await ctx.tick().sample(
+            *scales,
             dut.take, dut.launch.ready, dut.issue.valid, dut.issue.entry, dut.issue.generation,
             dut.issue.size, dut.waves.valid, dut.waves.payload, dut.reserve.valid,
             dut.reserve.entry, dut.reserve.generation, dut.reserve.absent, dut.reading,
             *dut.issue.address,
         )  # fmt: skip
+        scales, values = values[: len(scales)], values[len(scales) :]
         (take, launch_ready, issued, entry, generation, size, valid, wave, reserved,
          reserved_entry, reserved_generation, absent, reading, *addresses) = values  # fmt: skip
         self.cycle += 1
@@ -79,6 +89,7 @@ class Bench:
             assert (entry, generation) == (reserved_entry, reserved_generation)
             self.issued.append((self.cycle, entry, generation, tuple(addresses), size))
             self.reserved.append(absent)
+            self.scales.append((tuple(scales[:-1]), scales[-1]) if scales else None)
             self.outstanding += 1
             assert self.outstanding <= self.config.waves
         if valid and order:
@@ -223,3 +234,56 @@ def test_generations_count_uses_of_an_entry(waves):
         assert seen == [(n % waves, n // waves % 16) for n in range(total)]
 
     run(bench.dut, body)
+
+
+QUANTIZING = {
+    "a packet of scales": dict(),
+    "two packets of scales, the last one short": dict(wave_bytes=384),
+    "four packets of scales": dict(wave_bytes=1024),
+    "scales of a byte": dict(scale_format="e8m0", wave_bytes=768),
+    "two blocks a flit": dict(flit_bytes=64, payload_bytes=64, wave_bytes=1024),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("name", QUANTIZING)
+def test_waves_of_codes_name_their_scales(name, shape):
+    """Operations of codes of many lengths, and of sums between, which have no scales."""
+    config = quantizing(**QUANTIZING[name])
+    bench = Bench(config, ready=shape, order=shape, release=shape, seed=name)
+    draw = random.Random(f"{name} {shape}")
+    full, payload = config.wave_bytes, config.payload_bytes
+    lengths = [1, config.block, config.block + 1, full - 1, full, full + 1, 3 * full]
+    lengths += [draw.randint(1, 3 * full) for _ in range(4)]
+
+    async def body(ctx):
+        issued = 0
+        for number, length in enumerate(lengths):
+            for format in (Format.INQ8, Format.FP16):
+                length += length % 2 if format == Format.FP16 else 0
+                sources, scale_sources = (
+                    [draw.randrange(1 << 32) * config.flit_bytes for _ in range(2)]
+                    for _ in range(2)
+                )
+                await bench.offer(ctx, number % 8, length, sources, format.value,
+                                  scale_sources=scale_sources)  # fmt: skip
+                await bench.finish(ctx, issued + -(-length // full))
+                for start in range(0, length, full):
+                    size = min(full, length - start)
+                    scale_size = config.scales_bytes(size) if format == Format.INQ8 else 0
+                    scales, asked = bench.scales[issued]
+                    assert asked == scale_size
+                    if scale_size:
+                        before = start // config.block * config.scale_bytes
+                        assert scales == tuple(source + before for source in scale_sources)
+                    assert bench.issued[issued][3] == tuple(source + start for source in sources)
+                    packets = -(-size // payload)
+                    scale_packets = -(-scale_size // payload)
+                    there = (1 << packets) - 1
+                    there |= ((1 << scale_packets) - 1) << config.packets_per_wave
+                    every = (1 << config.packets_per_wave + config.scale_packets) - 1
+                    assert bench.reserved[issued] == every & ~there
+                    issued += 1
+        assert len(bench.issued) == issued
+
+    run(bench.dut, body, limit=10_000)

@@ -9,7 +9,7 @@ from hdl.accelerator.write_tracker import WriteTracker
 from hdl.interfaces import Response
 from tests.lib.simulate import run
 
-from .ports import small
+from .ports import quantizing, small
 
 RANKS = 2
 
@@ -26,16 +26,22 @@ class Model:
         self.retired = []
         self.opened = 0
 
-    async def step(self, ctx, *, opens=None, packet=False, close=None, answers=None, extra=None):
+    async def step(
+        self, ctx, *, opens=None, packet=False, close=None, answers=None, extra=None, scales=0
+    ):
         """One cycle.
 
         `opens`: the operation; `close`: (last, written); `answers`: (slot, response) by port;
-        `extra`: ports whose answer is a stray.
+        `extra`: ports whose answer is a stray; `scales`: packets of scales, with `opens`.
         """
         dut, answers = self.dut, answers or {}
         ctx.set(dut.open, opens is not None)
         ctx.set(dut.operation, opens or 0)
         ctx.set(dut.packet, packet)
+        if self.config.quantizes:
+            # What stands there in other cycles means nothing.
+            noise = self.draw.randint(0, self.config.scale_packets)
+            ctx.set(dut.scale_packets, scales if opens is not None else noise)
         ctx.set(dut.close, close is not None)
         ctx.set(dut.close_last, close[0] if close else 0)
         ctx.set(dut.written, close[1] if close else 0)
@@ -64,12 +70,12 @@ class Model:
             assert ctx.get(dut.retire_last) == oldest["last"]
             assert ctx.get(dut.retire_written) == oldest["written"]
         await ctx.tick()
-        self._follow(opens, packet, close, answers, extra or (), due)
+        self._follow(opens, packet, close, answers, extra or (), due, scales)
         assert ctx.get(dut.writing) == len(self.open)
         assert ctx.get(dut.slot_free) == (len(self.open) < self.config.write_waves)
         assert ctx.get(dut.write_slot) == self.slot
 
-    def _follow(self, opens, packet, close, answers, extra, due):
+    def _follow(self, opens, packet, close, answers, extra, due, scales):
         for port, (slot, _) in answers.items():
             if port not in extra:
                 self.owed[port].remove(slot)
@@ -82,7 +88,7 @@ class Model:
                      closed=False, last=0, written=0)
             )  # fmt: skip
             self.opened += 1
-        if packet:
+        for _ in range(packet + scales):
             for port in range(RANKS):
                 self.owed[port].append(self.slot)
                 self.open[-1]["owed"][port] += 1
@@ -96,9 +102,20 @@ class Model:
 def test_random_traffic_against_a_model(write_waves, seed):
     """Answers of all slots in any order, a wave dropped now and then, strays, errors."""
     print("seed", seed)
-    draw = random.Random(f"{write_waves} {seed}")
-    model = Model(small(write_waves=write_waves), draw)
-    config = model.config
+    check_random_traffic(small(write_waves=write_waves), f"{write_waves} {seed}")
+
+
+@pytest.mark.parametrize("wave_bytes", [128, 384, 1024])  # 1, 2, 4 packets of scales
+@pytest.mark.parametrize("write_waves", [1, 4])
+def test_random_traffic_with_scales(wave_bytes, write_waves):
+    """The same, and each wave has as many packets more as it has of scales, or none."""
+    config = quantizing(wave_bytes=wave_bytes, write_waves=write_waves)
+    check_random_traffic(config, f"{wave_bytes} {write_waves}")
+
+
+def check_random_traffic(config, seed):
+    draw = random.Random(seed)
+    model, write_waves = Model(config, draw), config.write_waves
 
     async def body(ctx):
         packets = 0  # left of the wave that is open
@@ -110,8 +127,9 @@ def test_random_traffic_against_a_model(write_waves, seed):
                 if draw.random() < 0.2:  # dropped
                     act["close"] = (draw.randint(0, 1), 0)
                 else:
-                    packets = draw.randint(1, config.packets_per_wave)
+                    packets = draw.randint(1, min(4, config.packets_per_wave))
                     begun = act["packet"] = True
+                    act["scales"] = draw.randint(0, config.scale_packets)
                     packets -= 1
             elif begun and packets and draw.random() < 0.6:
                 act["packet"] = True
@@ -174,5 +192,25 @@ def test_waves_retire_in_order_whatever_the_order_of_acknowledgement():
         for count in range(1, 5):  # one a cycle
             await model.step(ctx)
             assert len(model.retired) == count
+
+    run(model.dut, body)
+
+
+def test_a_wave_is_not_over_before_its_scales_are_acknowledged():
+    """They count from its opening on, though they go out behind everything else."""
+    model = Model(quantizing(wave_bytes=384, write_waves=2), random.Random(0))
+
+    async def body(ctx):
+        both = dict.fromkeys(range(RANKS), (0, Response.OKAY))
+        await model.step(ctx, opens=3, packet=True, scales=2, close=(1, 1))
+        for _ in range(3):
+            await model.step(ctx)
+            await model.step(ctx)
+            assert not model.retired
+            await model.step(ctx, answers=both)
+        await model.step(ctx)
+        assert model.retired == [0]
+        # A fourth answer is nobody's.
+        await model.step(ctx, answers=both, extra=range(RANKS))
 
     run(model.dut, body)
