@@ -255,14 +255,13 @@ class AddressCheck(wiring.Component):
         with m.If(self._comparing_own):
             m.d.sync += [own_start.eq(start), own_end.eq(end)]
         identical = self._may_be_identical(m) & (own_start == start)
+        # Without a length only the flag is not empty: no range can start inside its one word.
         crossing = (start < own_end) & (own_start < end) & ~identical
-        claims = Signal()  # a range of nothing crosses nothing
-        m.d.comb += claims.eq(self.length.any())
         limit = self._config.memory_bytes // FLAG_BYTES
         with m.If(self._comparing):
             with m.If(end > limit):
                 m.d.sync += self._outside.eq(1)
-            with m.If(~self._comparing_own & crossing & claims):
+            with m.If(~self._comparing_own & crossing):
                 m.d.sync += self._overlap.eq(1)
         with m.If(self._judging | self.start):
             m.d.sync += [self._unaligned.eq(0), self._outside.eq(0), self._overlap.eq(0)]
@@ -292,5 +291,5 @@ class AddressCheck(wiring.Component):
             m.d.comb += self.code.eq(Status.OVERLAP)
         with m.If(self.start):
             m.d.sync += self._rank.eq(0)
-        with m.Elif(self._judging):
+        with m.Elif(self._judging & ~self.done):
             m.d.sync += self._rank.eq(self._rank + 1)
