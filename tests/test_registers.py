@@ -330,6 +330,36 @@ def test_tables_are_sound(preset, ranks):
     assert (RANK_PAGE + ranks) * PAGE_BYTES <= 1 << 16
 
 
+@pytest.mark.parametrize("ranks", [2, 16])
+def test_registers_of_quantized_operations_are_there_where_they_are_built(ranks):
+    """At their places among the others, which stay in order; the whole still fits its page."""
+    plain = SwitchConfig.preset("demo", ranks=ranks)
+    both = SwitchConfig.preset("demo", ranks=ranks, formats=("fp16", "bf16", "inq8"))
+    before = [register.name for register in switch_registers(plain)]
+    after = [register.name for register in switch_registers(both)]
+    scales = [f"scale_{side}_{rank}" for side in ("source", "destination") for rank in range(ranks)]
+    blocks = ["blocks_nan", "blocks_overflow"]
+    assert [name for name in after if name not in scales + blocks] == before
+    flag = after.index(f"flag_{ranks - 1}")
+    assert after[flag + 1 : flag + 2 + len(scales)] == [*scales, "length"]
+    overflow = after.index("values_overflow")
+    assert after[overflow + 1 : overflow + 5] == [*blocks, "clear", "sticky"]
+    by_name = {register.name: register for register in switch_registers(both)}
+    assert {by_name[name].access for name in scales} == {"wo"}
+    assert {(by_name[name].access, by_name[name].width) for name in blocks} == {("ro", 32)}
+    assert by_name["sticky"].width == 4
+    assert "2 inq8" in by_name["format"].meaning
+    assert sum(register.words for register in by_name.values()) <= PAGE_WORDS
+
+
+def test_sticky_is_in_every_configuration():
+    for formats, width in ((("fp16",), 2), (("inq8",), 4)):
+        table = switch_registers(SwitchConfig.preset("demo", formats=formats))
+        names = [register.name for register in table]
+        assert names[names.index("clear") + 1] == "sticky"
+        assert table[names.index("sticky")].width == width
+
+
 def test_the_first_registers_say_what_it_is():
     config = SwitchConfig.preset("tiny")
     names = [register.name for register in switch_registers(config)]
