@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from amaranth.hdl import UnusedElaboratable
 
+from hdl.accelerator.arithmetic import Arithmetic
 from hdl.accelerator.wave_table import READ_DELAY
-from hdl.arithmetic.reducer import Reducer
 from hdl.config import SwitchConfig
 
 __all__ = ["Stage", "data_cycles", "first_wave_stages", "reducer_delay", "wave_cycles"]
@@ -23,26 +23,54 @@ class Stage:
     cycles: int
 
 
-def reducer_delay(config: SwitchConfig) -> int:
-    """Cycles that the reducer of `config` takes."""
+def reducer_delay(config: SwitchConfig, format: str = "fp16") -> int:
+    """Cycles that the reducer of `config` takes for sums, or for codes (``inq8``)."""
     with warnings.catch_warnings():
         # It is asked, not built; collected here, so that nothing warns of it later.
         warnings.simplefilter("ignore", UnusedElaboratable)
-        delay = Reducer(config).delay
+        arithmetic = Arithmetic(config)
+        delay = arithmetic.inq_delay if format == "inq8" else arithmetic.delay
+        del arithmetic
         gc.collect()
     return delay
 
 
-def first_wave_stages(config: SwitchConfig, wave_bytes: int | None = None) -> list[Stage]:
+@dataclass(frozen=True)
+class Load:
+    """What a wave puts on a link in one direction: packets with payload, their flits, and as many
+    requests or responses.
+    """
+
+    packets: int
+    flits: int
+    single: int
+
+    @classmethod
+    def of(cls, config: SwitchConfig, wave_bytes: int, format: str) -> Load:
+        """Of a wave of `wave_bytes`, its scales included."""
+        packets = config.packets(wave_bytes)
+        flits = config.payload_cycles(wave_bytes)
+        requests = config.requests(wave_bytes)
+        if format == "inq8":
+            scales = config.scales_bytes(wave_bytes)
+            packets += -(-scales // config.payload_bytes)
+            requests += -(-scales // config.read_request_bytes)
+            flits += config.payload_cycles(scales)
+        return cls(packets, flits, max(packets, requests))
+
+
+def first_wave_stages(
+    config: SwitchConfig, wave_bytes: int | None = None, format: str = "fp16"
+) -> list[Stage]:
     """Stages from the first read request accepted at a port to the wave's last write response
     taken there, on the critical path; their sum is `cycles.data` of an operation of one wave.
 
     Valid for a wave of one or more packets whose requests are not delayed by credits, memories
-    without jitter or stalls, and in-page addresses.
+    without jitter or stalls, and in-page addresses. Scales are asked for before codes and written
+    behind them.
     """
-    size = wave_bytes or config.wave_bytes
-    packets = config.packets(size)
-    flits = config.payload_cycles(size)
+    load = Load.of(config, wave_bytes or config.wave_bytes, format)
+    packets, flits = load.packets, load.flits
     headers = config.header_flits
     link = config.link_latency
     return [
@@ -56,7 +84,7 @@ def first_wave_stages(config: SwitchConfig, wave_bytes: int | None = None) -> li
         Stage("wave table: register, last packet noted", 2),
         Stage("read-out: wave taken", 1),
         Stage("wave table: read", READ_DELAY),
-        Stage("reducer", reducer_delay(config)),
+        Stage("reducer", reducer_delay(config, format)),
         Stage("write-back FIFO, transmitter's register", 2),
         Stage("results: payload and further headers on the link",
               flits + (packets - 1) * headers - 1),
@@ -69,16 +97,16 @@ def first_wave_stages(config: SwitchConfig, wave_bytes: int | None = None) -> li
     ]  # fmt: skip
 
 
-def wave_cycles(config: SwitchConfig) -> int:
+def wave_cycles(config: SwitchConfig, format: str = "fp16") -> int:
     """Cycles from one full wave to the next in steady state: the busier link's flits.
 
     To a rank go results and read requests, from it read data and write responses.
     """
-    single = max(config.requests_per_wave, config.packets_per_wave)
-    return config.wave_flits + config.header_flits * (config.packets_per_wave + single)
+    load = Load.of(config, config.wave_bytes, format)
+    return load.flits + config.header_flits * (load.packets + load.single)
 
 
-def data_cycles(config: SwitchConfig, data_bytes: int) -> int:
+def data_cycles(config: SwitchConfig, data_bytes: int, format: str = "fp16") -> int:
     """`cycles.data` of an operation of whole waves: the first wave's way, then a wave each
     `wave_cycles`, if enough waves are in flight to cover the way (`waves` * `wave_cycles` at least
     the way from request to read-out).
@@ -88,5 +116,5 @@ def data_cycles(config: SwitchConfig, data_bytes: int) -> int:
             f"bytes: must be whole waves of {config.wave_bytes} bytes, not {data_bytes}"
         )
     waves = data_bytes // config.wave_bytes
-    first = sum(stage.cycles for stage in first_wave_stages(config))
-    return first + (waves - 1) * wave_cycles(config)
+    first = sum(stage.cycles for stage in first_wave_stages(config, format=format))
+    return first + (waves - 1) * wave_cycles(config, format)
