@@ -128,6 +128,7 @@ class AddressCheck(wiring.Component):
         staged = self._stage(m)
         self._walk(m)
         start, end = self._add(m, staged)
+        self._store(m, staged)
         self._compare(m, start, end)
         self._judge(m)
         return m
@@ -240,13 +241,16 @@ class AddressCheck(wiring.Component):
                 self._unaligned.eq(self._unaligned | off_grid),
                 self._outside.eq(self._outside | staged.beyond | size_beyond),
             ]
+        return start, end
+
+    def _store(self, m, staged):
+        """Second stage: the address that was looked up, handed on."""
         m.d.comb += self.words.eq(staged.words)
         for name in self._kinds:
             this = self._adding & self._is(self._adding_kind, name)
             m.d.comb += getattr(self, f"store_{name}").eq(
                 Mux(this, Const(1, self._config.ranks) << self._rank, 0)
             )
-        return start, end
 
     def _compare(self, m, start, end):
         """Third stage: the range against the memory's end, and against the one that is checked."""
