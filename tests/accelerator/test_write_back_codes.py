@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from hdl.accelerator.scale_packets import scale_write_back_flits
 from hdl.accelerator.write_back import WriteBack, write_back_flits
 from hdl.interfaces import MessageClass
 from tests.lib.packets import collect_packets
@@ -17,6 +18,7 @@ PORT = 1
 CONFIGS = {
     "two packets a block": dict(),
     "a packet of two blocks": dict(payload_bytes=64),
+    "packets of a flit": dict(payload_bytes=8),
     "a packet of one and a half": dict(payload_bytes=96, block=64, wave_bytes=768),
     "two packets of scales": dict(wave_bytes=384),
     "a header of one flit": dict(flit_bytes=16, payload_bytes=64, wave_bytes=256),
@@ -244,5 +246,29 @@ def test_room_is_that_of_whole_runs(name):
         assert not ctx.get(starter.dut.room)
         await collect_packets(ctx, starter.dut.o, wanted, header_flits=config.header_flits)
         assert starter.started == len(starter.starts)
+
+    run(starter.dut, starter.bench, nobody)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_room_is_that_of_a_waves_scales_too(name):
+    """Nobody takes a flit: waves of one code start as long as a whole wave's scales have room."""
+    config = quantizing(**CONFIGS[name])
+    delays, draw = (5, 9), random.Random(name)
+    most = scale_write_back_flits(config, max(delays)) - config.scale_flits + 1
+    waves = []
+    for _ in range(most + 4):
+        waves += operation(config, draw, quantized=True, size=1)
+    wanted = [packet for wave in waves for packet in wave.packets(config)]
+    starter = Starter(config, waves, delays, pattern("always", 0))
+
+    async def nobody(ctx):
+        await ctx.tick().repeat(60)
+        assert starter.started == most
+        assert not ctx.get(starter.dut.room)
+        packets = await collect_packets(
+            ctx, starter.dut.o, len(wanted), header_flits=config.header_flits
+        )
+        assert [(p.address, p.length, p.payload) for p in packets] == wanted
 
     run(starter.dut, starter.bench, nobody)
