@@ -201,7 +201,12 @@ def rank_registers(config: SwitchConfig) -> list[Register]:
 
 
 class RegisterBus(wiring.Signature):
-    """Word-wide access: a write in one cycle, a read answered in the next."""
+    """Word-wide access, answered two cycles later.
+
+    ``write`` or ``read`` is up for one cycle, beside ``page``, ``word`` and ``write_data``. Two
+    cycles later ``known`` says whether that address is a register's, and ``read_data`` is what it
+    read, else 0. Of banks on other pages both are 0, so that answers are joined by an OR.
+    """
 
     def __init__(self):
         super().__init__(
@@ -222,9 +227,14 @@ class RegisterBank(wiring.Component):
 
     Members
     -------
-    bus : access; ``read_data`` follows ``read`` by one cycle, ``known`` is combinational and says
-        whether the address is a register's
+    bus : access (`RegisterBus`)
+    written_data : the word that is being written, beside the strobes
     one port a register that is not constant, by its name, and ``<name>_written`` for "wo" and "rw"
+
+    Timing
+    ------
+    Strobes come one cycle behind ``write``. An access is registered first, so that each bank
+    selects among its words with copies of its own, and may stand where its registers are.
 
     Writing one word of a wide register leaves the other as it is.
     """
@@ -232,7 +242,7 @@ class RegisterBank(wiring.Component):
     def __init__(self, registers: Sequence[Register], *, page: int):
         self._registers = tuple(registers)
         self._page = page
-        members = {"bus": In(RegisterBus())}
+        members = {"bus": In(RegisterBus()), "written_data": Out(32)}
         for register in self._registers:
             if register.constant:
                 continue
@@ -247,22 +257,31 @@ class RegisterBank(wiring.Component):
         m = Module()
         bus = self.bus
         words = [(register, part) for register in self._registers for part in range(register.words)]
-        here = Signal()
+        self._word, self._writes, self._reads = Signal(8), Signal(), Signal()
+        asked, known = Signal(), Signal()
+        here = bus.page == self._page
+        m.d.sync += [
+            asked.eq(here),
+            self._word.eq(bus.word),
+            self.written_data.eq(bus.write_data),
+            self._writes.eq(here & bus.write),
+            self._reads.eq(here & bus.read),
+        ]
         # Only the bits that tell the words apart, so that the selection is a tree of few levels.
-        index = bus.word[: max(1, (len(words) - 1).bit_length())]
-        m.d.comb += [here.eq(bus.page == self._page), bus.known.eq(here & (bus.word < len(words)))]
-
+        index = self._word[: max(1, (len(words) - 1).bit_length())]
         value = Signal(32)
         contents = [self._read(m, register, part) for register, part in words]
         with m.Switch(index):
             for number, content in enumerate(contents):
                 with m.Case(number):
                     m.d.comb += value.eq(content)
-        m.d.sync += bus.read_data.eq(Mux(bus.known & bus.read, value, 0))
+        m.d.comb += known.eq(asked & (self._word < len(words)))
+        m.d.sync += [
+            bus.known.eq(known),
+            bus.read_data.eq(Mux(known & self._reads, value, 0)),
+        ]
         for number, (register, part) in enumerate(words):
-            selected = Signal(name=f"{register.name}_{part}_selected")
-            m.d.comb += selected.eq(here & (bus.word == number))
-            self._write(m, register, part, selected)
+            self._write(m, register, part, number)
         return m
 
     def _read(self, m, register, part):
@@ -279,21 +298,22 @@ class RegisterBank(wiring.Component):
         """The high word as it was when the low word was read."""
         kept = Signal(register.width - 32, name=f"{register.name}_kept")
         words = addresses(self._registers, 0)
-        with m.If(self.bus.read & (self.bus.word == words[register.name] // WORD_BYTES)):
+        with m.If(self._reads & (self._word == words[register.name] // WORD_BYTES)):
             m.d.sync += kept.eq(getattr(self, register.name)[32:])
         return kept
 
-    def _write(self, m, register, part, selected):
+    def _write(self, m, register, part, number):
         if register.access == "ro":
             return
-        bus, value = self.bus, getattr(self, register.name)
+        value = getattr(self, register.name)
         written = getattr(self, f"{register.name}_written")
-        strobe = selected & bus.write
+        strobe = Signal(name=f"{register.name}_{part}_strobe")
+        m.d.comb += strobe.eq(self._writes & (self._word == number))
         if register.access == "wo":
-            m.d.comb += [value.eq(bus.write_data), written.eq(strobe)]
+            m.d.comb += [value.eq(self.written_data), written.eq(strobe)]
             return
         with m.If(strobe):
-            m.d.sync += value[32 * part : 32 * part + 32].eq(bus.write_data)
+            m.d.sync += value[32 * part : 32 * part + 32].eq(self.written_data)
             m.d.comb += written.eq(1)
 
 
@@ -307,8 +327,9 @@ class Axi4LiteBridge(wiring.Component):
 
     Timing
     ------
-    A write takes two cycles, a read three. Address and data of a write may come in any order.
-    Unknown addresses and partial strobes are answered with DECERR and SLVERR and change nothing.
+    An access takes four cycles, its answer among them. Address and data of a write may come in any
+    order. Unknown addresses and partial strobes are answered with DECERR and SLVERR and change
+    nothing.
     """
 
     def __init__(self):
@@ -321,6 +342,7 @@ class Axi4LiteBridge(wiring.Component):
         writing = axil.awvalid & axil.wvalid
         address = Mux(writing, axil.awaddr, axil.araddr)
         whole = axil.wstrb.all()
+        writes, partial = Signal(), Signal()  # of the access under way
         m.d.comb += [
             bus.page.eq(address[10:]),
             bus.word.eq(address[2:]),
@@ -330,27 +352,29 @@ class Axi4LiteBridge(wiring.Component):
         ]
         with m.FSM(name="bridge"):
             with m.State("IDLE"):
+                m.d.sync += [writes.eq(writing), partial.eq(writing & ~whole)]
                 with m.If(writing):
-                    m.d.comb += [
-                        axil.awready.eq(1),
-                        axil.wready.eq(1),
-                        bus.write.eq(whole & bus.known),
-                    ]
-                    m.d.sync += response.eq(
-                        Mux(bus.known, Mux(whole, Response.OKAY, Response.SLVERR), Response.DECERR)
-                    )
-                    m.next = "WRITTEN"
+                    m.d.comb += [axil.awready.eq(1), axil.wready.eq(1), bus.write.eq(whole)]
+                    m.next = "SELECTED"
                 with m.Elif(axil.arvalid):
-                    m.d.comb += [axil.arready.eq(1), bus.read.eq(bus.known)]
-                    m.d.sync += response.eq(Mux(bus.known, Response.OKAY, Response.DECERR))
-                    m.next = "LOOK_UP"
+                    m.d.comb += [axil.arready.eq(1), bus.read.eq(1)]
+                    m.next = "SELECTED"
+            with m.State("SELECTED"):
+                m.next = "ANSWERED"
+            with m.State("ANSWERED"):
+                bad = Mux(partial, Response.SLVERR, Response.OKAY)
+                m.d.sync += [
+                    axil.rdata.eq(bus.read_data),
+                    response.eq(Mux(bus.known, bad, Response.DECERR)),
+                ]
+                with m.If(writes):
+                    m.next = "WRITTEN"
+                with m.Else():
+                    m.next = "READ"
             with m.State("WRITTEN"):
                 m.d.comb += axil.bvalid.eq(1)
                 with m.If(axil.bready):
                     m.next = "IDLE"
-            with m.State("LOOK_UP"):
-                m.d.sync += axil.rdata.eq(bus.read_data)
-                m.next = "READ"
             with m.State("READ"):
                 m.d.comb += axil.rvalid.eq(1)
                 with m.If(axil.rready):

@@ -77,7 +77,7 @@ class Switch(wiring.Component):
                 written = getattr(registers, f"{kind}_{rank}_written")
                 m.d.comb += getattr(posting, f"stage_{kind}")[rank].eq(written)
         m.d.comb += [
-            posting.address.eq(Cat(registers.bus.write_data, registers.address_high)),
+            posting.address.eq(Cat(registers.written_data, registers.address_high)),
             posting.length.eq(registers.length),
             posting.format.eq(registers.format),
             posting.post.eq(registers.post_written),

@@ -90,9 +90,14 @@ class BlockTiming:
 
 
 def block_timing(
-    block: wiring.Component, *, phases: Callable[[str], None] = lambda text: None
+    block: wiring.Component,
+    *,
+    seed: int | None = None,
+    phases: Callable[[str], None] = lambda text: None,
 ) -> BlockTiming:
     """Place and route `block` between registers; cached.
+
+    Placement starts from `seed`; None is the tool's own, always the same.
 
     Raises
     ------
@@ -109,6 +114,8 @@ def block_timing(
         "--router", "router2", *DEVICE, "--freq", str(TARGET_MHZ), "--lpf-allow-unconstrained",
         "--json", "top.json", "--textcfg", "top.config",
     ]  # fmt: skip
+    if seed is not None:
+        arguments += ["--seed", str(seed)]
 
     def make(folder: Path):
         (folder / "design.il").write_text(text)
