@@ -95,8 +95,8 @@ _MEMBERS: dict[type, dict[str, str]] = {
         "write": "write write_data",
         "write_data": "the value to write",
         "read": "read",
-        "read_data": "the value, one cycle after read; zero where another bank answers",
-        "known": "the address is a register of this bank",
+        "read_data": "the value, two cycles after read; zero where another bank answers",
+        "known": "two cycles later, that the address was a register of this bank",
     },
     OperationEnd: {
         "valid": "an operation ended in this cycle",
