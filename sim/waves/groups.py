@@ -158,23 +158,53 @@ def _barrier_and_controller() -> list[Group]:
     ]
 
 
-def _reducer() -> Group:
-    read_out, reducer = f"{ACCELERATOR}.read_out", f"{ACCELERATOR}.arithmetic.reducer"
-    return Group(
-        "reducer",
-        [
-            Trace(f"{read_out}.entry", format="dec", label="entry read out"),
-            Trace(f"{read_out}.waits_data", format="bin", label="waits for data, by rank"),
-            Trace(f"{read_out}.waits_room", format="bin", label="waits for room, by port"),
-            Trace(f"{reducer}.i__valid", label="operands"),
-            Trace(f"{reducer}.i__payload.format", enum=Format, label="format"),
-            Trace(f"{reducer}.i__payload.keep", format="bin", label="lanes kept"),
-            Trace(f"{reducer}.o__valid", label="result"),
-            Trace(f"{reducer}.o__payload.data", label="data"),
-            Trace(f"{reducer}.o__payload.nan", label="holds a NaN"),
-            Trace(f"{reducer}.o__payload.overflow", label="overflows"),
-        ],
-    )
+def _read_out(config: SwitchConfig) -> Group:
+    prefix = f"{ACCELERATOR}.read_out"
+    traces = [
+        Trace(f"{prefix}.entry", format="dec", label="entry read out"),
+        Trace(f"{prefix}.waits_data", format="bin", label="waits for data, by rank"),
+        Trace(f"{prefix}.waits_room", format="bin", label="waits for room, by port"),
+        Trace(f"{prefix}.operands_valid", label="operands"),
+        Trace(f"{prefix}.format", enum=Format, label="format"),
+        Trace(f"{prefix}.keep", format="bin", label="lanes kept"),
+    ]
+    if config.quantizes:
+        traces += [
+            Trace(f"{prefix}.ends_blocks", label="the wave's last block"),
+            Trace(f"{prefix}.ends_wave", label="the wave's last flit"),
+        ]
+    return Group("read-out", traces)
+
+
+def _reducer(config: SwitchConfig) -> Group:
+    prefix = f"{ACCELERATOR}.arithmetic"
+    traces = [
+        Trace(f"{prefix}.result_valid", label="result"),
+        Trace(f"{prefix}.result", label="data"),
+        Trace(f"{prefix}.nan", label="a sum is NaN"),
+        Trace(f"{prefix}.overflow", label="a sum overflows"),
+    ]
+    if config.quantizes:
+        traces += [
+            Trace(f"{prefix}.result_ends", label="a wave's last codes"),
+            Trace(f"{prefix}.scales_valid", label="new scales"),
+            Trace(f"{prefix}.new_scales.data", label="scales"),
+            Trace(f"{prefix}.new_scales.last", label="a wave's last scales"),
+            Trace(f"{prefix}.blocks_nan", format="bin", label="scale NaN, by block"),
+            Trace(f"{prefix}.blocks_overflow", format="bin", label="codes clamped, by block"),
+        ]
+    return Group("reducer", traces)
+
+
+def _scale_packets(config: SwitchConfig, write_back: str) -> list[Trace]:
+    if not config.quantizes:
+        return []
+    prefix = f"{write_back}.scale_packets"
+    return [
+        Trace(f"{prefix}.o__head__valid", label="scales wait"),
+        Trace(f"{prefix}.o__head__payload.header.address", label="address of scales"),
+        Trace(f"{prefix}.free", format="dec", label="free flits of scales"),
+    ]
 
 
 def _write_back(config: SwitchConfig) -> Group:
@@ -191,6 +221,7 @@ def _write_back(config: SwitchConfig) -> Group:
                     Trace(f"{prefix}.o__head__payload.header.address", label="address"),
                     Trace(f"{prefix}.free", format="dec", label="free flits"),
                     Trace(f"{prefix}.room", label="room for a packet"),
+                    *_scale_packets(config, prefix),
                 ],
                 closed=rank > 0,
             )
@@ -226,7 +257,8 @@ def system_view(config: SwitchConfig) -> list[Group | Trace]:
         *[_port(rank) for rank in ranks],
         *_barrier_and_controller(),
         *[_wave_table(config, rank) for rank in ranks],
-        _reducer(),
+        _read_out(config),
+        _reducer(config),
         _write_back(config),
         _end(),
     ]
