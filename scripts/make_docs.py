@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from hdl.config import PRESETS, SwitchConfig
-from scripts import accuracy, measured
+from scripts import accuracy, measured, reducer_tables
 from scripts.measured import size, table
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -134,6 +134,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "components": components,
     **measured.TABLES,
     **accuracy.TABLES,
+    **reducer_tables.TABLES,
 }
 
 
@@ -149,7 +150,7 @@ def render(text: str) -> str:
 def stale() -> dict[Path, str]:
     """Pages that would change, with their new text."""
     found = {}
-    for path in sorted(DOCS.glob("*.md")):
+    for path in sorted(DOCS.rglob("*.md")):
         text = path.read_text()
         new = render(text)
         if new != text:
@@ -163,11 +164,12 @@ def main() -> int:
     check = parser.parse_args().check
     changed = stale()
     for path, text in changed.items():
+        name = path.relative_to(DOCS.parent)
         if check:
-            print(f"docs/{path.name}: differs from what `make docs` writes", file=sys.stderr)
+            print(f"{name}: differs from what `make docs` writes", file=sys.stderr)
         else:
             path.write_text(text)
-            print(f"docs/{path.name}: written")
+            print(f"{name}: written")
     return 1 if check and changed else 0
 
 
