@@ -26,6 +26,9 @@ WAIVERS = ROOT / "docs" / "examples" / "lint.vlt"
 #: Elaborates in seconds, with every kind of block in it.
 SMALL = ["--config", "tiny", "--set", "ranks=2", "--set", "formats=fp16"]
 SMALL_CONFIG = SwitchConfig.preset("tiny", ranks=2, formats=("fp16",))
+#: Likewise with quantized operations, on multipliers of their own and on shared ones.
+QUANTIZING = SwitchConfig.preset("tiny", ranks=2, formats=("fp16", "inq8"))
+SHARED = QUANTIZING.replace(inq_reducer="shared")
 
 
 def verilator(*arguments: str) -> subprocess.CompletedProcess:
@@ -72,6 +75,11 @@ def run(capsys, *arguments: str) -> tuple[int, str, str]:
         (["--top", "switch", "--set", "ranks=1"], "ranks: must be 2..16, not 1"),
         (["--top", "switch", "--set", "ranks=17"], "ranks: must be 2..16, not 17"),
         (["--top", "switch", "--out", ""], "out: must be a folder, not ''"),
+        (["--top", "inq-reducer"], "formats: must have inq8 for inq-reducer, not 'fp16,bf16'"),
+        (["--top", "scale-packer"], "formats: must have inq8 for scale-packer, not 'fp16,bf16'"),
+        (["--top", "scale-packets"], "formats: must have inq8 for scale-packets, not 'fp16,bf16'"),
+        (["--top", "shared-reducer"], "inq_reducer: must be shared for shared-reducer, not 'sep"),
+        (["--top", "reducer", "--set", "formats=inq8"], "must have fp16 or bf16 for reducer, not "),
         (["--board", "arty", "--set", "clock_hz=5"], "clock_hz: must be 100000000 on the board"),
         (["--board", "ulx3s-85f", "--set", "clock_hz=80000001"], "clock_hz: must be one that "),
         (["--board", "arty", "--set", "formats=bf16"], "formats: must have fp16 for the self-test"),
@@ -131,9 +139,39 @@ def verilog_ports(text: str, module: str) -> dict[str, tuple[int, str]]:
     return found
 
 
-@pytest.mark.parametrize("name", COMPONENTS)
-def test_component_is_clean_verilog_and_its_ports_are_explained(tmp_path, name):
-    made, module = COMPONENTS[name].create(SMALL_CONFIG), module_name(name)
+#: Components that only some configurations have, and one of those.
+ONLY_IN = {
+    "inq-reducer": QUANTIZING,
+    "scale-packer": QUANTIZING,
+    "scale-packets": QUANTIZING,
+    "shared-reducer": SHARED,
+}
+#: Components that are others where quantized operations are built.
+QUANTIZED = [
+    "system", "switch", "reducer", "accelerator", "instruction-queue", "wave-controller",
+    "request-issuer", "wave-table", "read-out", "arithmetic", "write-back", "write-tracker",
+]  # fmt: skip
+#: Components that are others again where multipliers are shared.
+SHARING = ["read-out", "arithmetic", "write-back"]
+#: The slowest; `make test` has their parts one by one.
+LONG = [("system", QUANTIZING), ("switch", QUANTIZING)]
+
+
+def built() -> list:
+    """Every component in every configuration that matters to it."""
+    cases = [(name, ONLY_IN.get(name, SMALL_CONFIG)) for name in COMPONENTS]
+    cases += [(name, QUANTIZING) for name in QUANTIZED] + [(name, SHARED) for name in SHARING]
+    kinds = {SMALL_CONFIG: "", QUANTIZING: "-inq8", SHARED: "-shared"}
+    return [
+        pytest.param(name, config, id=name + kinds[config],
+                     marks=[pytest.mark.long] * ((name, config) in LONG))
+        for name, config in cases
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "config"), built())
+def test_component_is_clean_verilog_and_its_ports_are_explained(tmp_path, name, config):
+    made, module = COMPONENTS[name].create(config), module_name(name)
     ports = list(describe_ports(made))
     path = tmp_path / f"{module}.v"
     path.write_text(to_verilog(made, module))

@@ -60,7 +60,8 @@ class WaveController(wiring.Component):
 
     Members
     -------
-    launch, sources : the next operation; where quantized ones are built, scale_sources too
+    launch, sources : the next operation
+    scale_sources : its scales, where quantized operations are built
     complete, take : the barrier of the current epoch
     launched, launched_slot : an operation starts
     failed : by operation slot: it has an error; no more waves, but one that ends it

@@ -51,8 +51,8 @@ class WriteBack(wiring.Component):
 
     scale_destination : of the scales, while ``start.opens``
     result_ends : the flit is the last of a quantized wave; its scales go next
-    scales : a flit of new scales (`ScaleFlit`), taken always; a wave's last one comes no later than
-        a cycle behind its last codes
+    scales_valid, scales : a flit of new scales (`ScaleFlit`), taken always; a wave's last one comes
+        no later than a cycle behind its last codes
 
     Timing
     ------

@@ -10,6 +10,7 @@ from amaranth.hdl import Fragment
 from amaranth.lib import wiring
 
 from ..accelerator.accelerator import Accelerator
+from ..accelerator.arithmetic import Arithmetic
 from ..accelerator.barrier import Barrier
 from ..accelerator.counters import Counters
 from ..accelerator.doorbell import Doorbell
@@ -18,11 +19,15 @@ from ..accelerator.instruction_queue import InstructionQueue
 from ..accelerator.operation_table import OperationTable
 from ..accelerator.read_out import ReadOut
 from ..accelerator.request_issuer import RequestIssuer
+from ..accelerator.scale_packer import ScalePacker
+from ..accelerator.scale_packets import ScalePackets, scale_write_back_flits
 from ..accelerator.wave_controller import WaveController
 from ..accelerator.wave_table import WaveTable
 from ..accelerator.write_back import WriteBack
 from ..accelerator.write_tracker import WriteTracker
+from ..arithmetic.inq_reducer import InqReducer
 from ..arithmetic.reducer import Reducer
+from ..arithmetic.shared_reducer import SharedReducer
 from ..config import SwitchConfig, unknown_name
 from ..emulated_memory import EmulatedMemory
 from ..emulated_rank import EmulatedRank
@@ -79,17 +84,78 @@ def _name(kind: type) -> str:
     return "".join(words).lstrip("-")
 
 
-def _data_delay(config: SwitchConfig) -> int:
-    """The accelerator's `data_delay`."""
-    accelerator = Accelerator(config)
-    Fragment.get(accelerator, platform=None)  # else Amaranth warns that nobody uses it
-    return accelerator.data_delay
+def _require_inq8(config: SwitchConfig, top: str):
+    if not config.quantizes:
+        raise BuildError(f"formats: must have inq8 for {top}, not {','.join(config.formats)!r}")
+
+
+def _reducer(config: SwitchConfig) -> Reducer:
+    if not config.sum_formats:
+        formats = ",".join(config.formats)
+        raise BuildError(f"formats: must have fp16 or bf16 for reducer, not {formats!r}")
+    return Reducer(config)
+
+
+def _inq_reducer(config: SwitchConfig) -> InqReducer:
+    _require_inq8(config, "inq-reducer")
+    return InqReducer(
+        config.ranks,
+        config.flit_bytes,
+        config.block,
+        config.scale_format,
+        config.e8m0_rule == "floor",
+        config.multiplier_bits,
+    )
+
+
+def _shared_reducer(config: SwitchConfig) -> SharedReducer:
+    if config.inq_reducer != "shared":
+        rule = "must be shared for shared-reducer"
+        raise BuildError(f"inq_reducer: {rule}, not {config.inq_reducer!r}")
+    return SharedReducer(config.ranks, config.flit_bytes, config.block, config.multiplier_bits)
+
+
+def _accelerator(config: SwitchConfig) -> Accelerator:
+    """One to ask for its delays."""
+    made = Accelerator(config)
+    Fragment.get(made, platform=None)  # else Amaranth warns that nobody uses it
+    return made
+
+
+def _arithmetic(config: SwitchConfig) -> Arithmetic:
+    """Likewise."""
+    made = Arithmetic(config)
+    Fragment.get(made, platform=None)
+    return made
+
+
+def _read_out(config: SwitchConfig) -> ReadOut:
+    return ReadOut(config, inq_lead=_arithmetic(config).inq_lead)
+
+
+def _write_back(config: SwitchConfig) -> WriteBack:
+    asked = _accelerator(config)
+    return WriteBack(config, port=FIRST, data_delay=asked.data_delay, inq_delay=asked.inq_delay)
+
+
+def _scale_packer(config: SwitchConfig) -> ScalePacker:
+    _require_inq8(config, "scale-packer")
+    return ScalePacker(config)
+
+
+def _scale_packets(config: SwitchConfig) -> ScalePackets:
+    _require_inq8(config, "scale-packets")
+    flits = scale_write_back_flits(config, _accelerator(config).inq_delay)
+    return ScalePackets(config, port=FIRST, flits=flits)
 
 
 COMPONENTS: dict[str, NamedComponent] = {
     **_plain(System, Switch),
     "endpoint": NamedComponent(Endpoint, lambda config: Endpoint(config, rank=FIRST)),
-    **_plain(Reducer, Link, Port, CoreStub),
+    "reducer": NamedComponent(Reducer, _reducer),
+    "inq-reducer": NamedComponent(InqReducer, _inq_reducer),
+    "shared-reducer": NamedComponent(SharedReducer, _shared_reducer),
+    **_plain(Link, Port, CoreStub),
     "receiver": NamedComponent(
         Receiver, lambda config: Receiver(config, channels.endpoint_channels(config))
     ),
@@ -107,10 +173,12 @@ COMPONENTS: dict[str, NamedComponent] = {
     "request-issuer": NamedComponent(
         RequestIssuer, lambda config: RequestIssuer(config, port=FIRST)
     ),
-    **_plain(WaveTable, ReadOut),
-    "write-back": NamedComponent(
-        WriteBack, lambda config: WriteBack(config, port=FIRST, data_delay=_data_delay(config))
-    ),
+    **_plain(WaveTable),
+    "read-out": NamedComponent(ReadOut, _read_out),
+    **_plain(Arithmetic),
+    "scale-packer": NamedComponent(ScalePacker, _scale_packer),
+    "scale-packets": NamedComponent(ScalePackets, _scale_packets),
+    "write-back": NamedComponent(WriteBack, _write_back),
     **_plain(WriteTracker, FlagWriter, Counters),
     "axi4-lite-bridge": NamedComponent(Axi4LiteBridge, lambda config: Axi4LiteBridge()),
     "emulated-rank": NamedComponent(EmulatedRank, lambda config: EmulatedRank(config, rank=FIRST)),

@@ -15,10 +15,13 @@ from functools import cache
 from amaranth.lib import stream, wiring
 
 from ..accelerator.accelerator import Accelerator, AcceleratorPort, OperationEnd, Posting
+from ..accelerator.arithmetic import Arithmetic
 from ..accelerator.barrier import Barrier
 from ..accelerator.counters import Counters
 from ..accelerator.instruction_queue import InstructionQueue
 from ..accelerator.read_out import PacketStart, ReadOut
+from ..accelerator.scale_packer import ScalePacker
+from ..accelerator.scale_packets import ScalePackets
 from ..accelerator.wave_controller import Reservation, WaveIssue
 from ..config import SwitchConfig
 from ..interfaces import (
@@ -111,6 +114,10 @@ _MEMBERS: dict[type, dict[str, str]] = {
         "size": "its payload bytes",
         "opens": "it is its operation's first, so addresses start anew",
         "write_slot": "write-phase slot that it counts in",
+        "quantized": "it has codes",
+        "begins": "it is its wave's first",
+        "ends": "it is its wave's last",
+        "scale_size": "bytes of its wave's scales; 0 of sums",
     },
     Reservation: {
         "valid": "an entry is taken in this cycle",
@@ -126,6 +133,8 @@ _MEMBERS: dict[type, dict[str, str]] = {
         "first": "it is its operation's first",
         "address": "by rank, byte address of its operand",
         "size": "its bytes",
+        "scale_address": "by rank, byte address of its scales",
+        "scale_size": "bytes of its scales; 0 of a wave without",
     },
     AcceleratorPort: {
         "read_data": "read data for the wave table, taken at once",
@@ -150,6 +159,40 @@ _MEMBERS: dict[type, dict[str, str]] = {
         "close_last": "the wave that closes is its operation's last",
         "operation": "operation slot of the oldest wave",
         "written": "the wave that opens is written, not dropped",
+        "ends_wave": "beside the operands: the flit is its wave's last",
+        "ends_blocks": "beside the operands: the flit's block or blocks are its wave's last",
+    },
+    Arithmetic: {
+        "valid": "a flit of every rank comes in this cycle",
+        "operands": "the flits, rank by rank",
+        "keep": "16-bit lanes inside the message; bytes of it where quantized operations are built",
+        "format": "what the operands are",
+        "scales": "scales of the flit's block or blocks of codes, rank by rank",
+        "ends_wave": "the flit of codes is its wave's last",
+        "ends_blocks": "the flit's block or blocks are its wave's last",
+        "result_valid": "a flit of sums or codes comes out in this cycle",
+        "result": "the sums or codes",
+        "nan": "a kept sum of this flit is NaN",
+        "overflow": "finite operands of a kept lane gave infinity",
+        "blocks_nan": "by block that begins with this flit of codes: its scale is NaN",
+        "blocks_overflow": "by block that begins with this flit of codes: no finite scale is large "
+        "enough",
+    },
+    ScalePacker: {
+        "scales": "the scale of the block, or the scales of the blocks, that begin",
+        "valid": "a flit of scales is given in this cycle",
+        "o": "the flit of scales; bits behind a wave's last scale mean nothing",
+    },
+    ScalePackets: {
+        "start": "a wave begins; room for its scales is reserved",
+        "size": "bytes of the scales of the wave that begins",
+        "write_slot": "write-phase slot of the wave that begins",
+        "opens": "the wave is its operation's first, so addresses start anew",
+        "destination": "where the operation's scales go, while opens",
+        "flit_valid": "a flit of new scales comes in this cycle; taken always",
+        "flit": "the flit of new scales",
+        "last_head": "the head that o offers is the wave's last",
+        "last_flit": "the flit that o offers is the wave's last",
     },
     Transmitter: {
         "read_data": "packets of read data to send",
