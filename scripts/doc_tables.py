@@ -18,7 +18,11 @@ from amaranth.lib import stream
 from amaranth.lib.wiring import FlippedSignature, In
 
 from hdl import registers
-from hdl.config import SwitchConfig
+from hdl.accelerator.arithmetic import Arithmetic
+from hdl.accelerator.scale_packets import scale_write_back_flits
+from hdl.accelerator.wave_table import READ_DELAY
+from hdl.accelerator.write_back import write_back_flits
+from hdl.config import PRESETS, SwitchConfig
 from hdl.emulated_memory import EmulatedMemory
 from hdl.interfaces import HEADER_FIELDS, VIRTUAL_CHANNELS, Flit, MessageClass, virtual_channel
 from hdl.transport import channels
@@ -32,6 +36,9 @@ DOCS = Path(__file__).resolve().parent.parent / "docs"
 
 #: The configuration whose widths and depths are shown.
 PRESET = "demo"
+
+#: Added to a preset's own formats where quantized operations are shown.
+QUANTIZED = "inq8"
 
 #: Layouts that have a name but no class.
 NAMED_LAYOUTS = {"Arrival": Arrival}
@@ -152,6 +159,40 @@ def rank_registers() -> str:
     )
 
 
+def quantizing(preset: str) -> list[SwitchConfig]:
+    """The preset with quantized operations, by each way to multiply."""
+    own = SwitchConfig.preset(preset).formats
+    separate = SwitchConfig.preset(preset, formats=(*own, QUANTIZED))
+    shared = SwitchConfig.preset(preset, formats=("fp16", QUANTIZED), inq_reducer="shared")
+    return [separate, shared]
+
+
+def arithmetic_delays() -> str:
+    """Cycles of sums and codes through the arithmetic."""
+    rows = []
+    for preset in PRESETS:
+        for config in quantizing(preset):
+            made = Arithmetic(config)
+            cells = [f"`{preset}`", ", ".join(config.formats), config.inq_reducer]
+            rows.append([*cells, made.delay, made.inq_delay, made.inq_lead])
+    header = ["Preset", "`formats`", "`inq_reducer`", "`delay`", "`inq_delay`", "`inq_lead`"]
+    return table(header, rows)
+
+
+def write_back_room() -> str:
+    """Flits that a port's write-back holds, with and without quantized operations."""
+    rows = []
+    for preset in PRESETS:
+        plain = SwitchConfig.preset(preset)
+        depths = [write_back_flits(plain, READ_DELAY + Arithmetic(plain).delay)]
+        config, _shared = quantizing(preset)
+        delay = READ_DELAY + Arithmetic(config).inq_delay
+        depths += [write_back_flits(config, delay), scale_write_back_flits(config, delay)]
+        rows.append([f"`{preset}`", plain.wave_flits, *depths])
+    header = ["Preset", "Wave", "FIFO", "FIFO with inq8", "scales"]
+    return table(header, rows)
+
+
 def described(component) -> dict[str, str]:
     """Port name to meaning, from the Members section of a component's docstring."""
     text = component.__doc__.split("Members\n    -------\n", 1)[1]
@@ -220,6 +261,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "switch_registers": switch_registers,
     "system_registers": system_registers,
     "rank_registers": rank_registers,
+    "arithmetic_delays": arithmetic_delays,
+    "write_back_room": write_back_room,
     **component_ports(),
 }
 

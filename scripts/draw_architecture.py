@@ -39,9 +39,9 @@ BOXES = {
     "barrier": (510, 155, 120, 50, "control", ["barrier", "a bit a rank"]),
     "queue": (820, 155, 130, 50, "control", ["instruction", "queue"]),
     "controller": (660, 155, 130, 50, "control", ["wave", "controller"]),
-    "table": (510, 250, 160, 56, "data", ["wave table r", "placed by tag"]),
-    "reducer": (770, 250, 180, 56, "data", ["reducer", "aligned sum, all ranks"]),
-    "writeback": (770, 340, 180, 50, "data", ["write-back FIFO r"]),
+    "table": (510, 250, 160, 56, "data", ["wave table r", "data and scales, by tag"]),
+    "arithmetic": (770, 250, 180, 56, "data", ["arithmetic", "all ranks, one aligned sum"]),
+    "writeback": (770, 340, 180, 50, "data", ["write-back r", "results, then scales"]),
     "tracker": (510, 405, 190, 46, "control", ["write tracker", "counts responses"]),
     "flags": (770, 405, 180, 46, "control", ["flags"]),
 }

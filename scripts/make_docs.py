@@ -91,15 +91,23 @@ def presets() -> str:
 
 
 def derived() -> str:
-    """Each derived property, its value in two presets, and what it is."""
-    shown = ("demo", "paper-fpga")
-    configs = [SwitchConfig.preset(name) for name in shown]
+    """Each derived property, its value in some configurations, and what it is."""
+    quantizing = (*SwitchConfig.preset("demo").formats, "inq8")
+    shown = {
+        "`demo`": SwitchConfig.preset("demo"),
+        "`demo` with inq8": SwitchConfig.preset("demo", formats=quantizing),
+        "`paper-fpga`": SwitchConfig.preset("paper-fpga"),
+    }
+
+    def cell(value) -> str:
+        return ", ".join(value) if isinstance(value, tuple) else str(value)
+
     rows = []
     for name, member in vars(SwitchConfig).items():
         if isinstance(member, property) and name != "digest":
             meaning = (member.fget.__doc__ or "").split("\n")[0].rstrip(".")
-            rows.append([code(name), *(str(getattr(c, name)) for c in configs), meaning])
-    return table(["Property", *map(code, shown), "Meaning"], rows)
+            rows.append([code(name), *(cell(getattr(c, name)) for c in shown.values()), meaning])
+    return table(["Property", *shown, "Meaning"], rows)
 
 
 def pages() -> str:
