@@ -90,7 +90,7 @@ def first_wave_stages(
               flits + (packets - 1) * headers - 1),
         Stage("results: link", link),
         Stage("endpoint: write queue, data register", 2),
-        Stage("memory: address before data", 1),
+        Stage("memory: a burst's address before its data, once a packet", packets),
         Stage("memory: write response", 1),
         Stage("endpoint: response queue, transmitter's two registers", 3),
         Stage("write response: link", link + headers - 1),
