@@ -17,8 +17,9 @@ from rich.console import Console
 
 from hdl import __version__
 from hdl.config import SwitchConfig
-from sim.activations import load
+from sim.activations import partial_sums, round_once
 from sim.formula import data_cycles, reducer_delay
+from sim.quantized import QUANTIZED, Quantized, element_bytes
 from sim.testbed import Outcome, Testbed
 
 DATA = Path(__file__).resolve().parent.parent / "docs" / "data"
@@ -33,7 +34,12 @@ class NotExactError(RuntimeError):
 
 def run(testbed: Testbed, data_bytes: int, format: str = "fp16", **options) -> Outcome:
     """One All-Reduce of the committed activations, which must be bit exact."""
-    operands = load(testbed.config.ranks, data_bytes // 2, format)
+    config = testbed.config
+    values = partial_sums(config.ranks, data_bytes // element_bytes(format))
+    if format == QUANTIZED:
+        operands = Quantized.of(values, config)
+    else:
+        operands = round_once(values, format)
     outcome = testbed.all_reduce(operands, format, **options)
     if outcome.status != "ok":
         raise NotExactError(
@@ -51,7 +57,7 @@ def figures(config: SwitchConfig, outcome: Outcome) -> dict:
         "cycles": {"data": cycles, "arrive_to_flag": outcome.figures.arrive_to_flag},
         "ns": cycles * 1e9 / config.clock_hz,
         "utilization": config.payload_cycles(outcome.bytes) / cycles,
-        "bound": config.utilization_bound(outcome.bytes),
+        "bound": config.utilization_bound(outcome.bytes, outcome.format),
         "GBps": outcome.bytes / seconds / 1e9,
         "reading_max": outcome.figures.reading_max,
         "writing_max": outcome.figures.writing_max,
@@ -113,6 +119,30 @@ def latency() -> Iterable[dict]:
             }
 
 
+def inq_bandwidth() -> Iterable[dict]:
+    """One of the paper's four planes, 4 Mi codes, and as many fp16 values."""
+    codes = 4 * MIB
+    for format in ("fp16", "inq8"):
+        config = SwitchConfig.preset("paper-8gpu", formats=(format,))
+        with Testbed(config) as testbed:
+            size = codes * element_bytes(format)
+            yield figures(config, run(testbed, size, format)) | {"dtype": format, "values": codes}
+
+
+def inq_latency() -> Iterable[dict]:
+    """Ki codes beside KiB of fp16, on the paper's prototype and on `demo`, by the closed form."""
+    for preset in ("paper-fpga", "demo"):
+        config = SwitchConfig.preset(preset, formats=("fp16", "inq8"))
+        with Testbed(config) as testbed:
+            for size in (4 * KIB, 8 * KIB, 64 * KIB):
+                for format in ("fp16", "inq8"):
+                    yield figures(config, run(testbed, size, format)) | {
+                        "preset": preset,
+                        "dtype": format,
+                        "formula": data_cycles(config, size, format),
+                    }
+
+
 #: Cycles over which each engine's speed is measured.
 SPEED_CYCLES = {"cxxrtl": 400_000, "pysim": 1_500}
 
@@ -143,6 +173,8 @@ MEASUREMENTS = {
     "waves-fixed-buffer": waves_fixed_buffer,
     "waves-fixed-wave": waves_fixed_wave,
     "latency": latency,
+    "inq-bandwidth": inq_bandwidth,
+    "inq-latency": inq_latency,
     "speed": speed,
 }
 
