@@ -195,15 +195,28 @@ def test_lint_finds_a_real_fault(tmp_path):
     assert "WIDTHTRUNC" in verilator(str(path)).stderr
 
 
+def check_verilog(tmp_path, name, config):
+    module = module_name(name)
+    path = tmp_path / f"{module}.v"
+    path.write_text(to_verilog(COMPONENTS[name].create(config), module))
+    lint = verilator("--top-module", module, str(path))
+    assert (lint.returncode, lint.stderr) == (0, "")
+    assert icarus(path).returncode == 0
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("preset", ["tiny", "demo", "arty", "paper-fpga", "paper-8gpu"])
 @pytest.mark.parametrize("name", ["system", "switch", "endpoint", "reducer"])
 def test_presets_are_clean_verilog(tmp_path, preset, name):
-    path = tmp_path / f"{name}.v"
-    path.write_text(to_verilog(COMPONENTS[name].create(SwitchConfig.preset(preset)), name))
-    lint = verilator("--top-module", name, str(path))
-    assert (lint.returncode, lint.stderr) == (0, "")
-    assert icarus(path).returncode == 0
+    check_verilog(tmp_path, name, SwitchConfig.preset(preset))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("preset", ["demo", "arty", "paper-fpga", "paper-8gpu"])
+@pytest.mark.parametrize("name", ["system", "switch", "inq-reducer"])
+def test_presets_with_inq8_are_clean_verilog(tmp_path, preset, name):
+    formats = (*SwitchConfig.preset(preset).formats, "inq8")
+    check_verilog(tmp_path, name, SwitchConfig.preset(preset, formats=formats))
 
 
 def test_top_writes_verilog_and_ports(capsys, tmp_path, monkeypatch):
