@@ -459,6 +459,11 @@ class SwitchConfig:
         return self.memory_bytes // self.flit_bytes
 
     @property
+    def operand_address_bits(self) -> int:
+        """Width of an address inside one rank's memory; what an instruction is checked for."""
+        return min(self.address_bits, self.memory_bytes.bit_length())
+
+    @property
     def round_trip(self) -> int:
         """Cycles from spending a credit to having it back: two links and the ends' registers."""
         return 2 * self.link_latency_max + 8

@@ -57,7 +57,7 @@ class FlagWriter(wiring.Component):
                 "over_slot": In(slot),
                 "over_waves": In(WAVE_COUNT_BITS),
                 "slot": Out(slot),
-                "flags": In(config.address_bits).array(config.ranks),
+                "flags": In(config.operand_address_bits).array(config.ranks),
                 "epoch": In(EPOCH_BITS),
                 "code": In(Status),
                 "rank": In(4),

@@ -72,7 +72,7 @@ class InstructionQueue(wiring.Component):
         self._config = config
         self._slots = operation_slots(config)
         slot = slot_bits(config)
-        addresses = Out(config.address_bits).array(config.ranks)
+        addresses = Out(config.operand_address_bits).array(config.ranks)
         members = {"address": In(HOST_BITS)}
         members |= {f"stage_{kind}": In(config.ranks) for kind in address_kinds(config)}
         members |= {
@@ -142,7 +142,7 @@ class InstructionQueue(wiring.Component):
             "scale_destination": self.destination_slot,
         }
         below = Const(0, exact_log2(FLAG_BYTES))
-        bits = min(word_bits(self._config), self._config.address_bits - len(below))
+        bits = min(word_bits(self._config), self._config.operand_address_bits - len(below))
         for kind in address_kinds(self._config):
             for rank in range(self._config.ranks):
                 m.submodules[f"{kind}_{rank}"] = memory = Memory(

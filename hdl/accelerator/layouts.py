@@ -18,6 +18,7 @@ __all__ = [
     "block_flits",
     "entry_bits",
     "flit_scale_bits",
+    "operation_length_bits",
     "operation_slots",
     "packet_bits",
     "slot_bits",
@@ -75,6 +76,11 @@ def packet_bits(config: SwitchConfig) -> int:
     return (config.packets_per_wave + config.scale_packets - 1).bit_length()
 
 
+def operation_length_bits(config: SwitchConfig) -> int:
+    """Width of a checked operation's length: that of a memory."""
+    return min(LENGTH_BITS, config.memory_bytes.bit_length())
+
+
 def block_flits(config: SwitchConfig) -> int:
     """Flits of a whole block of codes; 1 where a flit has several blocks."""
     return max(1, config.block // config.flit_bytes)
@@ -93,7 +99,7 @@ class OperationLayout(data.StructLayout):
             {
                 "slot": unsigned(slot_bits(config)),
                 "format": Format,
-                "length": unsigned(LENGTH_BITS),
+                "length": unsigned(operation_length_bits(config)),
             }
         )
 

@@ -36,7 +36,7 @@ class RequestIssuer(wiring.Component):
         members = {
             "valid": In(1),
             "ready": Out(1),
-            "address": In(config.address_bits),
+            "address": In(config.operand_address_bits),
             "size": In(config.wave_bytes.bit_length()),
             "entry": In(entry_bits(config)),
             "generation": In(GENERATION_BITS),
@@ -44,7 +44,7 @@ class RequestIssuer(wiring.Component):
         }
         if config.quantizes:
             members |= {
-                "scale_address": In(config.address_bits),
+                "scale_address": In(config.operand_address_bits),
                 "scale_size": In(config.scale_chunk_bytes.bit_length()),
             }
         self._fields = [name for name in members if name not in ("valid", "ready", "o")]

@@ -48,7 +48,7 @@ class ScalePackets(wiring.Component):
                 "size": In(range(config.scale_chunk_bytes + 1)),
                 "write_slot": In(max(1, (config.write_waves - 1).bit_length())),
                 "opens": In(1),
-                "destination": In(config.address_bits),
+                "destination": In(config.operand_address_bits),
                 "room": Out(1),
                 "flit_valid": In(1),
                 "flit": In(ScaleFlit(config)),
@@ -84,7 +84,7 @@ class ScalePackets(wiring.Component):
     def _wave_layout(self):
         return data.StructLayout(
             {
-                "address": unsigned(self._config.address_bits),
+                "address": unsigned(self._config.operand_address_bits),
                 "size": self.size.shape(),
                 "write_slot": self.write_slot.shape(),
             }
@@ -95,7 +95,7 @@ class ScalePackets(wiring.Component):
 
     def _begin(self, m, waves):
         """Whole waves of an operation follow each other in memory."""
-        following = Signal(self._config.address_bits)
+        following = Signal(self._config.operand_address_bits)
         address = waves.payload.address
         m.d.comb += [
             waves.valid.eq(self.start),

@@ -5,7 +5,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..config import SwitchConfig
-from .layouts import LENGTH_BITS, OperationLayout, WaveLayout, entry_bits, operation_slots
+from .layouts import OperationLayout, WaveLayout, entry_bits, operation_slots
 from .scales import scales_of
 
 __all__ = ["GENERATION_BITS", "Reservation", "WaveController", "WaveIssue"]
@@ -42,14 +42,14 @@ class WaveIssue(wiring.Signature):
     def __init__(self, config: SwitchConfig):
         members = {
             "valid": Out(1),
-            "address": Out(config.address_bits).array(config.ranks),
+            "address": Out(config.operand_address_bits).array(config.ranks),
             "size": Out(config.wave_bytes.bit_length()),
             "entry": Out(entry_bits(config)),
             "generation": Out(GENERATION_BITS),
         }
         if config.quantizes:
             members |= {
-                "scale_address": Out(config.address_bits).array(config.ranks),
+                "scale_address": Out(config.operand_address_bits).array(config.ranks),
                 "scale_size": Out(config.scale_chunk_bytes.bit_length()),
             }
         super().__init__(members)
@@ -88,7 +88,7 @@ class WaveController(wiring.Component):
         self._config = config
         members = {
             "launch": In(stream.Signature(OperationLayout(config))),
-            "sources": In(config.address_bits).array(config.ranks),
+            "sources": In(config.operand_address_bits).array(config.ranks),
             "complete": In(1),
             "take": Out(1),
             "failed": In(operation_slots(config)),
@@ -102,14 +102,14 @@ class WaveController(wiring.Component):
             "waits_entry": Out(1),
         }
         if config.quantizes:
-            members["scale_sources"] = In(config.address_bits).array(config.ranks)
+            members["scale_sources"] = In(config.operand_address_bits).array(config.ranks)
         super().__init__(members)
 
     def elaborate(self, platform):
         m = Module()
         config = self._config
         operation = Signal(OperationLayout(config))
-        remaining = Signal(LENGTH_BITS)
+        remaining = Signal.like(self.launch.payload.length)
         active = Signal()
         first = Signal()
         m.d.comb += [

@@ -82,7 +82,7 @@ class WriteBack(wiring.Component):
         self._inq_delay = inq_delay
         members = {
             "start": In(PacketStart(config)),
-            "destination": In(config.address_bits),
+            "destination": In(config.operand_address_bits),
             "room": Out(1),
             "result_valid": In(1),
             "result": In(config.flit_bits),
@@ -90,7 +90,7 @@ class WriteBack(wiring.Component):
         }
         if config.quantizes:
             members |= {
-                "scale_destination": In(config.address_bits),
+                "scale_destination": In(config.operand_address_bits),
                 "result_ends": In(1),
                 "scales_valid": In(1),
                 "scales": In(ScaleFlit(config)),
@@ -133,7 +133,7 @@ class WriteBack(wiring.Component):
     def _begun_layout(self):
         """What differs from one packet to the next."""
         fields = {
-            "address": unsigned(self._config.address_bits),
+            "address": unsigned(self._config.operand_address_bits),
             "size": self.start.size.shape(),
             "flits": self.start.flits.shape(),
             "write_slot": self.start.write_slot.shape(),
@@ -150,8 +150,8 @@ class WriteBack(wiring.Component):
 
     def _begin(self, m, heads):
         """A packet begins: note what its header needs."""
-        next_address = Signal(self._config.address_bits)
-        address = Signal(self._config.address_bits)
+        next_address = Signal(self._config.operand_address_bits)
+        address = Signal(self._config.operand_address_bits)
         begun = heads.payload
         m.d.comb += [
             address.eq(Mux(self.start.opens, self.destination, next_address)),

@@ -37,7 +37,7 @@ def word(operation):
 @pytest.mark.parametrize("shape", SHAPES)
 def test_flags_of_several_operations(flit_bytes, shape):
     """Ports that take at their own pace; the next operation's flags wait for all of them."""
-    config = small(flit_bytes=flit_bytes, payload_bytes=64, ranks=3)
+    config = small(flit_bytes=flit_bytes, payload_bytes=64, ranks=3, memory_bytes=1 << 48)
     dut = FlagWriter(config)
     codes = [Status.OK, Status.READ_DECERR, Status.OK, Status.WRITE_SLVERR]
     operations = {
@@ -93,7 +93,7 @@ def test_flags_of_several_operations(flit_bytes, shape):
 
 
 def test_two_cycles_from_the_end_to_the_flags():
-    config = small()
+    config = small(memory_bytes=1 << 48)
     dut = FlagWriter(config)
     operations = {slot: dict(flags=[8, 16], epoch=1, code=Status.OK, rank=0) for slot in range(8)}
 

@@ -54,7 +54,7 @@ def expected(config, wave):
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("name", CONFIGS)
 def test_requests_of_waves(name, shape):
-    config = small(**CONFIGS[name])
+    config = small(**CONFIGS[name], memory_bytes=1 << 48)
     sizes = [config.wave_bytes, 2, config.payload_bytes, config.payload_bytes + 2]
     sizes += [config.wave_bytes - 2, config.wave_bytes]
     sizes = [size for size in sizes if size <= config.wave_bytes]
@@ -70,7 +70,7 @@ def test_requests_of_waves(name, shape):
 @pytest.mark.parametrize("name", QUANTIZING)
 def test_requests_of_waves_with_scales(name, shape):
     """Of one code to all of them, and waves of sums between, which ask for none."""
-    config = quantizing(**QUANTIZING[name])
+    config = quantizing(**QUANTIZING[name], memory_bytes=1 << 48)
     full = config.wave_bytes
     sizes = [full, 1, config.block, config.block + 1, full - 1, full - config.block, full]
     waves = []
@@ -110,7 +110,7 @@ def check_requests(config, waves, willing):
 
 
 def test_a_request_a_cycle_across_waves():
-    config = small()
+    config = small(memory_bytes=1 << 48)
     dut = RequestIssuer(config, port=PORT)
     cycles = []
 
@@ -131,7 +131,7 @@ def test_a_request_a_cycle_across_waves():
 
 def test_a_request_a_cycle_across_waves_and_scales():
     """One code a wave: each is two requests, which follow each other all the time."""
-    config = quantizing()
+    config = quantizing(memory_bytes=1 << 48)
     dut = RequestIssuer(config, port=PORT)
     tags = {}
 

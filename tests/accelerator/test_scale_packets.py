@@ -102,7 +102,7 @@ def packets_of(config, wave, address):
 @pytest.mark.parametrize("name", CONFIGS)
 def test_packets_of_scales(name, shape):
     """Every wave that there was room for comes out whole, in order, at its address."""
-    config = quantizing(**CONFIGS[name])
+    config = quantizing(**CONFIGS[name], memory_bytes=1 << 48)
     draw = random.Random(f"{name} {shape}")
     waves, wanted = waves_of(config, draw, 8)
     starter = Starter(
@@ -131,7 +131,7 @@ def test_packets_of_scales(name, shape):
 @pytest.mark.parametrize("whole", [False, True], ids=["of one flit", "whole"])
 def test_room_is_for_a_whole_wave_and_comes_back(name, whole):
     """Nobody takes a flit: waves begin as long as a whole one has room, and then no more."""
-    config = quantizing(**CONFIGS[name])
+    config = quantizing(**CONFIGS[name], memory_bytes=1 << 48)
     chunk, depth = config.scale_flits, 3 * config.scale_flits
     flits = [5] * (chunk if whole else 1)
     size = config.scale_chunk_bytes if whole else config.scale_bytes
@@ -157,6 +157,6 @@ def test_room_is_for_a_whole_wave_and_comes_back(name, whole):
 
 
 def test_two_waves_and_those_under_way_have_room():
-    config = quantizing(wave_bytes=384)  # 48 flits, 3 of scales
+    config = quantizing(wave_bytes=384, memory_bytes=1 << 48)  # 48 flits, 3 of scales
     sizes = {1: 9, 48: 9, 49: 12, 96: 12, 97: 15}
     assert {delay: scale_write_back_flits(config, delay) for delay in sizes} == sizes

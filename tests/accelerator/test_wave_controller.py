@@ -104,7 +104,7 @@ SHAPES = ("always", "half", "bursts")
 @pytest.mark.parametrize("length", [2, 8, 62, 64, 66, 128, 190, 192])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_an_operation_is_cut_into_waves(length, shape):
-    config = small(waves=2)
+    config = small(waves=2, memory_bytes=1 << 48)
     bench = Bench(config, ready=shape, order=shape, release=shape, seed=length)
     sources = [0x100, FAR]
 
@@ -132,7 +132,7 @@ def test_an_operation_is_cut_into_waves(length, shape):
 
 
 def test_length_zero_is_one_wave_that_takes_no_entry():
-    bench = Bench(small())
+    bench = Bench(small(memory_bytes=1 << 48))
 
     async def body(ctx):
         await bench.offer(ctx, 5, 0, [0, 0])
@@ -145,7 +145,7 @@ def test_length_zero_is_one_wave_that_takes_no_entry():
 
 
 def test_no_wave_before_its_barrier_and_no_wave_without_an_entry():
-    config = small(waves=4)
+    config = small(waves=4, memory_bytes=1 << 48)
     bench = Bench(config)
     bench.hold_releases = True
 
@@ -164,7 +164,7 @@ def test_no_wave_before_its_barrier_and_no_wave_without_an_entry():
 
 
 def test_a_wave_a_cycle_and_one_cycle_between_operations():
-    config = small(waves=8)
+    config = small(waves=8, memory_bytes=1 << 48)
     bench = Bench(config)
 
     async def body(ctx):
@@ -180,7 +180,7 @@ def test_a_wave_a_cycle_and_one_cycle_between_operations():
 
 @pytest.mark.parametrize("after", [1, 2, 5])
 def test_a_failed_operation_ends_with_an_empty_wave(after):
-    config = small(waves=8)
+    config = small(waves=8, memory_bytes=1 << 48)
     bench = Bench(config)
 
     async def body(ctx):
@@ -219,7 +219,7 @@ def test_lengths_of_40_bits(length):
 
 @pytest.mark.parametrize("waves", [1, 2, 4])
 def test_generations_count_uses_of_an_entry(waves):
-    config = small(waves=waves)
+    config = small(waves=waves, memory_bytes=1 << 48)
     bench = Bench(config)
     draw = random.Random(waves)
 
@@ -249,7 +249,7 @@ QUANTIZING = {
 @pytest.mark.parametrize("name", QUANTIZING)
 def test_waves_of_codes_name_their_scales(name, shape):
     """Operations of codes of many lengths, and of sums between, which have no scales."""
-    config = quantizing(**QUANTIZING[name])
+    config = quantizing(**QUANTIZING[name], memory_bytes=1 << 48)
     bench = Bench(config, ready=shape, order=shape, release=shape, seed=name)
     draw = random.Random(f"{name} {shape}")
     full, payload = config.wave_bytes, config.payload_bytes

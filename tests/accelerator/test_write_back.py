@@ -81,7 +81,7 @@ def packets_of(config, draw, operations):
 @pytest.mark.parametrize("delay", [4, 9])
 def test_packets_of_results(name, shape, delay):
     """Every packet that there was room for comes out whole, in order, at its address."""
-    config = small(**SHAPES_OF_PACKETS[name])
+    config = small(**SHAPES_OF_PACKETS[name], memory_bytes=1 << 48)
     draw = random.Random(f"{name} {shape} {delay}")
     starter = Starter(config, delay, packets_of(config, draw, 12), pattern("half", draw.random()))
     dut = starter.dut
@@ -121,7 +121,7 @@ def test_room_is_that_of_the_queue_and_comes_back():
 @pytest.mark.parametrize("name", SHAPES_OF_PACKETS)
 def test_results_leave_without_a_bubble(name):
     """A link that always takes: header flits, then each packet's payload in consecutive cycles."""
-    config = small(**SHAPES_OF_PACKETS[name])
+    config = small(**SHAPES_OF_PACKETS[name], memory_bytes=1 << 48)
     delay = 7
     flits = list(range(1, config.payload_flits + 1))
     packet = dict(base=0, opens=1, size=config.payload_bytes, flits=flits, slot=0)

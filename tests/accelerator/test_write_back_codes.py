@@ -183,7 +183,7 @@ class Starter:
 @pytest.mark.parametrize("name", CONFIGS)
 def test_codes_scales_and_sums_in_order(name, shape):
     """Operations of both kinds: every packet comes out whole, in order, at its address."""
-    config = quantizing(**CONFIGS[name])
+    config = quantizing(**CONFIGS[name], memory_bytes=1 << 48)
     draw = random.Random(f"{name} {shape}")
     delays = draw.choice(DELAYS)
     waves = []
@@ -214,7 +214,7 @@ def test_codes_scales_and_sums_in_order(name, shape):
 @pytest.mark.parametrize(("delays", "late"), [(DELAYS[0], True), (DELAYS[1], False)])
 def test_codes_and_scales_leave_without_a_bubble(name, delays, late):
     """A link that always takes: header flits, then payload, packet behind packet."""
-    config = quantizing(**CONFIGS[name])
+    config = quantizing(**CONFIGS[name], memory_bytes=1 << 48)
     draw = random.Random(name)
     waves = operation(config, draw, quantized=True, size=5 * config.wave_bytes)
     wanted = [payload for wave in waves for _, _, payload in wave.packets(config)]
@@ -229,7 +229,7 @@ def test_codes_and_scales_leave_without_a_bubble(name, delays, late):
 @pytest.mark.parametrize("name", CONFIGS)
 def test_room_is_that_of_whole_runs(name):
     """Nobody takes a flit: runs start as long as all of one has room, also for its heads."""
-    config = quantizing(**CONFIGS[name])
+    config = quantizing(**CONFIGS[name], memory_bytes=1 << 48)
     delays = (5, 9)
     depth = write_back_flits(config, max(delays))
     run_packets = config.run_bytes // config.payload_bytes
@@ -252,7 +252,7 @@ def test_room_is_that_of_whole_runs(name):
 @pytest.mark.parametrize("name", CONFIGS)
 def test_room_is_that_of_a_waves_scales_too(name):
     """Nobody takes a flit: waves of one code start as long as a whole wave's scales have room."""
-    config = quantizing(**CONFIGS[name])
+    config = quantizing(**CONFIGS[name], memory_bytes=1 << 48)
     delays, draw = (5, 9), random.Random(name)
     most = scale_write_back_flits(config, max(delays)) - config.scale_flits + 1
     waves = []
