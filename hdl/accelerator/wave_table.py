@@ -173,7 +173,11 @@ class WaveTable(wiring.Component):
         enable, entry, flit, data = written
         flit_bits = (flits - 1).bit_length()
         m.submodules[name] = memory = Memory(
-            shape=self._config.flit_bits, depth=self._config.waves << flit_bits, init=[]
+            shape=self._config.flit_bits,
+            depth=self._config.waves << flit_bits,
+            init=[],
+            # Small ones, too: a flit is wide, and small devices are short of LUTs first.
+            attrs={"ram_style": "block"},
         )
         write = memory.write_port()
         read = memory.read_port()
