@@ -144,9 +144,9 @@ def plan(names: list[str]) -> list[dict]:
     """Keys of the rows that there must be, in the order in which they are measured."""
     return [
         {"reducer": name, "ranks": ranks, "family": family}
+        for family in MEASUREMENTS
         for name in names
         for ranks in RANKS
-        for family in MEASUREMENTS
     ]
 
 
