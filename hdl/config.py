@@ -555,6 +555,11 @@ PRESETS: dict[str, dict] = {
         write_waves=4, queue_depth=1, address_bits=32, link_latency=4, memory_latency=4,
         memory_bytes=16 << 10, formats=("fp16",), clock_hz=100_000_000,
     ),
+    "arty-100": dict(
+        ranks=4, flit_bytes=8, payload_bytes=128, wave_bytes=512, waves=8,
+        queue_depth=4, address_bits=32, link_latency=4, memory_latency=4,
+        memory_bytes=16 << 10, formats=("fp16", "inq8"), clock_hz=100_000_000,
+    ),
     "ulx3s-85f": dict(
         ranks=4, flit_bytes=8, payload_bytes=128, wave_bytes=512, waves=8,
         write_waves=4, queue_depth=1, address_bits=32, link_latency=4, memory_latency=4,

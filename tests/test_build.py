@@ -19,7 +19,7 @@ from hdl.building.ports import describe_ports
 from hdl.building.resources import Resources, check_fit, count_7_series, count_ecp5
 from hdl.building.tools import Tool
 from hdl.building.verilog import module_name, to_verilog
-from hdl.config import SwitchConfig
+from hdl.config import PRESETS, SwitchConfig
 
 ROOT = Path(__file__).resolve().parent.parent
 WAIVERS = ROOT / "docs" / "examples" / "lint.vlt"
@@ -120,8 +120,7 @@ def test_list_names_boards_presets_and_components(capsys):
     code, out, err = run(capsys, "--list")
     assert (code, err) == (0, "")
     names = re.findall(r"^  (\S+)", out, re.M)
-    assert names == [*BOARDS, "tiny", "demo", "arty", "ulx3s-85f", "paper-fpga", "paper-8gpu",
-                     *COMPONENTS]  # fmt: skip
+    assert names == [*BOARDS, *PRESETS, *COMPONENTS]
     assert all(len(line.split()) > 2 for line in out.splitlines() if line.startswith("  "))
 
 

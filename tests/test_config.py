@@ -21,6 +21,7 @@ PRESET_TABLE = {
     "tiny": (3, 8, 32, 256, 4, 3, 2, 16 << 10, 100e6),
     "demo": (4, 16, 128, 1024, 8, 32, 16, 4 << 20, 250e6),
     "arty": (4, 8, 128, 512, 8, 4, 4, 16 << 10, 100e6),
+    "arty-100": (4, 8, 128, 512, 8, 4, 4, 16 << 10, 100e6),
     "ulx3s-85f": (4, 8, 128, 512, 8, 4, 4, 16 << 10, 80e6),
     "paper-fpga": (4, 32, 4096, 4096, 16, 90, 8, 64 << 20, 250e6),
     "paper-8gpu": (8, 16, 128, 4096, 16, 1758, 563, 16 << 20, 7.03125e9),
@@ -254,7 +255,8 @@ def test_preset_is_as_tabulated(name):
         c.memory_bytes,
         c.clock_hz,
     ) == PRESET_TABLE[name]
-    assert c.formats == (("fp16",) if name in ("arty", "ulx3s-85f") else DEFAULT_FORMATS)
+    formats = {"arty": ("fp16",), "arty-100": ("fp16", "inq8"), "ulx3s-85f": ("fp16",)}
+    assert c.formats == formats.get(name, DEFAULT_FORMATS)
 
 
 def test_presets_are_those_and_the_default_is_demo():
@@ -279,12 +281,12 @@ def test_paper_latencies_are_250_and_80_ns():
     [
         (
             lambda: SwitchConfig.preset("dmeo"),
-            "preset: must be one of tiny, demo, arty, ulx3s-85f, paper-fpga, paper-8gpu, "
+            "preset: must be one of tiny, demo, arty, arty-100, ulx3s-85f, paper-fpga, paper-8gpu, "
             "not 'dmeo'; did you mean 'demo'?",
         ),
         (
             lambda: SwitchConfig.load("ulx3s"),
-            "preset: must be one of tiny, demo, arty, ulx3s-85f, paper-fpga, paper-8gpu, "
+            "preset: must be one of tiny, demo, arty, arty-100, ulx3s-85f, paper-fpga, paper-8gpu, "
             "not 'ulx3s'; did you mean 'ulx3s-85f'?",
         ),
         (lambda: SwitchConfig.preset("demo", wave_byte=1), "not 'wave_byte'; did you mean"),

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from .arty import ARTY
+from .arty import ARTY, ARTY_100
 from .board import Board
 from .ulx3s import ULX3S_85F
 
 __all__ = ["BOARDS", "Board"]
 
-BOARDS: dict[str, Board] = {board.name: board for board in (ARTY, ULX3S_85F)}
+BOARDS: dict[str, Board] = {board.name: board for board in (ARTY, ARTY_100, ULX3S_85F)}

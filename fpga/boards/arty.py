@@ -1,6 +1,6 @@
-"""Digilent Arty A7-35T, built by AMD's Vivado."""
+"""Digilent Arty A7, with either of its devices, built by AMD's Vivado."""
 
-from amaranth_boards.arty_a7 import ArtyA7_35Platform
+from amaranth_boards.arty_a7 import ArtyA7_35Platform, ArtyA7_100Platform
 
 from hdl.building.resources import Resources
 from hdl.config import ConfigError, SwitchConfig
@@ -8,33 +8,46 @@ from hdl.config import ConfigError, SwitchConfig
 from ..top import BoardTop
 from .board import Board
 
-__all__ = ["ARTY"]
+__all__ = ["ARTY", "ARTY_100"]
 
 #: The board's oscillator, which clocks the design directly.
 CLOCK_HZ = 100_000_000
 
 
-def _check_clock(config: SwitchConfig):
-    if config.clock_hz != CLOCK_HZ:
-        raise ConfigError(f"clock_hz: must be {CLOCK_HZ} on the board arty, not {config.clock_hz}")
+def _arty(name: str, *, summary: str, device: str, platform, available: Resources) -> Board:
+    def check_clock(config: SwitchConfig):
+        if config.clock_hz != CLOCK_HZ:
+            rule = f"must be {CLOCK_HZ} on the board {name}"
+            raise ConfigError(f"clock_hz: {rule}, not {config.clock_hz}")
+
+    return Board(
+        name=name,
+        summary=f"{summary}: plan for Vivado, resources by Yosys",
+        device=device,
+        family="xc7",
+        preset=name,
+        available=available,
+        bram_bytes=4096,
+        platform=platform,
+        check_clock=check_clock,
+        top=lambda config: BoardTop(config, button=("button", 0)),
+        constraints="top.xdc",
+        vendor_tool="vivado",
+    )
 
 
-def _top(config: SwitchConfig) -> BoardTop:
-    return BoardTop(config, button=("button", 0))
-
-
-ARTY = Board(
-    name="arty",
-    summary="Digilent Arty A7-35T (Artix-7): plan for Vivado, resources by Yosys",
+# Sizes: 7 Series FPGAs Data Sheet: Overview, DS180.
+ARTY = _arty(
+    "arty",
+    summary="Digilent Arty A7-35T (Artix-7)",
     device="xc7a35ticsg324-1L",
-    family="xc7",
-    preset="arty",
-    # 7 Series FPGAs Data Sheet: Overview, DS180.
-    available=Resources(lut=20_800, ff=41_600, bram=50, dsp=90),
-    bram_bytes=4096,
     platform=ArtyA7_35Platform,
-    check_clock=_check_clock,
-    top=_top,
-    constraints="top.xdc",
-    vendor_tool="vivado",
+    available=Resources(lut=20_800, ff=41_600, bram=50, dsp=90),
+)
+ARTY_100 = _arty(
+    "arty-100",
+    summary="Digilent Arty A7-100T (Artix-7)",
+    device="xc7a100ticsg324-1L",
+    platform=ArtyA7_100Platform,
+    available=Resources(lut=63_400, ff=126_800, bram=135, dsp=240),
 )
