@@ -129,11 +129,76 @@ def speed() -> str:
     return table(["Engine", "cycles a second"], body)
 
 
+#: arXiv 2603.28239: how much faster quantized waves move the same values.
+PAPER_INQ_GAIN = 1.94
+
+
+def inq_bandwidth() -> str:
+    """The same values as fp16 and quantized."""
+    measured = {row["dtype"]: row for row in rows("inq-bandwidth")}
+    if not measured:
+        return ""
+    plain = measured["fp16"]
+    body = []
+    for dtype, row in measured.items():
+        values = 2 * row["values"] / row["ns"]  # bytes as fp16 would have, a ns
+        gain = plain["ns"] / row["ns"]
+        body.append(
+            [
+                f"`{dtype}`",
+                size(row["bytes"]),
+                f"{row['cycles']['data']:,}",
+                f"{row['utilization']:.4f}",
+                f"{row['bound']:.4f}",
+                f"{row['utilization'] / row['bound']:.1%}",
+                f"{PLANES * values:.1f}",
+                f"{gain:.3f}",
+                f"{row['bound'] * 2 / plain['bound']:.3f}" if dtype == "inq8" else "",
+                f"{PAPER_INQ_GAIN}" if dtype == "inq8" else "",
+            ]
+        )
+    header = (
+        "Format,bytes a rank and plane,cycles,utilization,bound,of bound,fp16-equivalent GB/s,gain,"
+        "gain of the bounds,the paper's gain"
+    )
+    return table(header.split(","), body)
+
+
+def inq_latency() -> str:
+    """Codes beside as many bytes of fp16."""
+    found = rows("inq-latency")
+    body = []
+    for row in found:
+        if row["dtype"] != "inq8":
+            continue
+        (plain,) = (
+            other
+            for other in found
+            if (other["preset"], other["bytes"], other["dtype"])
+            == (row["preset"], row["bytes"], "fp16")
+        )
+        body.append(
+            [
+                f"`{row['preset']}`",
+                size(row["bytes"]),
+                f"{plain['cycles']['data']:,}",
+                f"{plain['formula']:,}",
+                f"{row['cycles']['data']:,}",
+                f"{row['formula']:,}",
+                f"{row['cycles']['data'] - plain['cycles']['data']:,}",
+            ]
+        )
+    header = "Preset,bytes a rank,fp16,closed form,inq8,closed form,inq8 longer by"
+    return table(header.split(","), body)
+
+
 #: Generated parts of the docs, by name.
 TABLES = {
     "paper_fpga": paper_fpga,
     "first_wave": first_wave,
     "waves": waves,
     "latency": latency,
+    "inq_bandwidth": inq_bandwidth,
+    "inq_latency": inq_latency,
     "speed": speed,
 }
