@@ -69,8 +69,9 @@ boards: env ## Arty build (plan, resources) and a placed and routed ULX3S bitstr
 	$(PY) -m hdl.build --board ulx3s-85f
 
 .PHONY: waves
-waves: env ## Draw the README's picture again: one wave in flight beside eight
+waves: env ## Draw the pictures of waves in the docs again
 	$(PY) -m scripts.draw_waves --waves 1,8 --out docs/images/waves-k1-k8
+	$(PY) -m scripts.draw_waves --dtype inq8 --bytes 8192 --out docs/images/waves-inq8
 
 .PHONY: docs
 docs: env ## Write the generated parts of docs/ again
