@@ -16,7 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -140,20 +140,20 @@ def row_of(rows: list[dict], **key) -> dict | None:
     return next((row for row in rows if key.items() <= row.items()), None)
 
 
-def plan(names: list[str]) -> list[dict]:
+def plan(names: Sequence[str], ranks: Sequence[int] = RANKS) -> list[dict]:
     """Keys of the rows that there must be, in the order in which they are measured."""
     return [
-        {"reducer": name, "ranks": ranks, "family": family}
+        {"reducer": name, "ranks": count, "family": family}
         for family in MEASUREMENTS
         for name in names
-        for ranks in RANKS
+        for count in ranks
     ]
 
 
-def outdated(names: list[str]) -> Iterator[tuple[dict, str]]:
+def outdated(names: Sequence[str], ranks: Sequence[int]) -> Iterator[tuple[dict, str]]:
     """Key and design of each row that is missing, or was measured of another design."""
     rows = read()["rows"]
-    for key in plan(names):
+    for key in plan(names, ranks):
         now = design(KINDS[key["reducer"]].build(key["ranks"], key["family"]))
         if (row_of(rows, **key) or {}).get("design") != now:
             yield key, now
@@ -197,11 +197,14 @@ def main(arguments: list[str] | None = None) -> int:
         "names", nargs="*", choices=[*KINDS, []], metavar="NAME",
         help=f"of {', '.join(KINDS)}; without any, all",
     )  # fmt: skip
+    parser.add_argument(
+        "--ranks", type=int, nargs="+", choices=RANKS, default=RANKS, help="default: all"
+    )
     parser.add_argument("--check", action="store_true", help="measure nothing; say what is old")
     options = parser.parse_args(arguments)
     console = Console(stderr=True)
     code = 0
-    for key, design_now in outdated(options.names or list(KINDS)):
+    for key, design_now in outdated(options.names or list(KINDS), options.ranks):
         what = f"reducer_figures: {' '.join(map(str, key.values()))}"
         if options.check:
             print(f"{what}: not measured, or of another design", file=sys.stderr)

@@ -9,6 +9,7 @@ from amaranth import ResetInserter, Signal
 from amaranth.sim import Simulator
 
 from hdl.arithmetic.inq_reducer import InqReducer, blocks_per_flit
+from hdl.arithmetic.product_chain import PART_BITS
 from hdl.arithmetic.reducer import Reducer
 from hdl.config import SwitchConfig
 from sim.golden import all_reduce_inq
@@ -27,10 +28,16 @@ class Build:
     block: int = 32
     scale_format: str = "fp16"
     e8m0_floor: bool = False
+    part_bits: int = PART_BITS
 
     def make(self):
         return InqReducer(
-            self.ranks, self.flit_bytes, self.block, self.scale_format, self.e8m0_floor
+            self.ranks,
+            self.flit_bytes,
+            self.block,
+            self.scale_format,
+            self.e8m0_floor,
+            self.part_bits,
         )
 
     @property
@@ -191,6 +198,16 @@ def test_blocks_of_a_flit_or_less(flit_bytes, block, scale_format):
     build = Build(flit_bytes=flit_bytes, block=block, scale_format=scale_format)
     messages = [random_message(random, build, 5, absent=True) for _ in range(6)]
     run(build, messages, random)
+
+
+@pytest.mark.parametrize("scale_format", FORMATS)
+@pytest.mark.parametrize(("flit_bytes", "block"), [(8, 64), (64, 32)])
+def test_narrow_multipliers(flit_bytes, block, scale_format):
+    """Scales in three parts, as on ECP5; a block of many flits, and several in one."""
+    random = np.random.default_rng([SEED, flit_bytes])
+    build = Build(3, flit_bytes, block, scale_format, part_bits=17)
+    assert build.make().delay == Build(3, flit_bytes, block, scale_format).make().delay
+    run(build, [random_message(random, build, 2, absent=True) for _ in range(3)], random)
 
 
 def test_short_messages_between_long_ones():
