@@ -40,21 +40,12 @@ class Arithmetic(wiring.Component):
         self._config = config
         self._sums = self._codes = self._shared = None
         if config.inq_reducer == "shared":
-            self._shared = SharedReducer(
-                config.ranks, config.flit_bytes, config.block, config.multiplier_bits
-            )
+            self._shared = SharedReducer.of(config)
         else:
             if config.sum_formats:
                 self._sums = Reducer(config)
             if config.quantizes:
-                self._codes = InqReducer(
-                    config.ranks,
-                    config.flit_bytes,
-                    config.block,
-                    config.scale_format,
-                    config.e8m0_rule == "floor",
-                    config.multiplier_bits,
-                )
+                self._codes = InqReducer.of(config)
         members = {
             "valid": In(1),
             "operands": In(config.ranks * config.flit_bits),

@@ -6,7 +6,7 @@ from amaranth import Cat, Const, Module, Mux, Signal, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..config import INQ_BLOCKS
+from ..config import INQ_BLOCKS, SwitchConfig
 from .align_scales import AlignScales
 from .delay_line import delayed
 from .dot_product import DotProduct
@@ -129,6 +129,18 @@ class InqReducer(wiring.Component):
                 "i": In(stream.Signature(inputs, always_ready=True)),
                 "o": Out(stream.Signature(outputs, always_ready=True)),
             }
+        )
+
+    @classmethod
+    def of(cls, config: SwitchConfig) -> "InqReducer":
+        """The one that a switch of `config` has."""
+        return cls(
+            config.ranks,
+            config.flit_bytes,
+            config.block,
+            config.scale_format,
+            config.e8m0_rule == "floor",
+            config.multiplier_bits,
         )
 
     @property

@@ -6,6 +6,7 @@ from amaranth import Cat, Module, Mux, Signal, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from ..config import SwitchConfig
 from .align import fixed_headroom
 from .align_scales import AlignScales, is_bad
 from .decode import Decode
@@ -111,6 +112,11 @@ class SharedReducer(wiring.Component):
                 "q": Out(stream.Signature(codes, always_ready=True)),
             }
         )
+
+    @classmethod
+    def of(cls, config: SwitchConfig) -> "SharedReducer":
+        """The one that a switch of `config` has."""
+        return cls(config.ranks, config.flit_bytes, config.block, config.multiplier_bits)
 
     @property
     def _sums_at(self) -> int:

@@ -98,21 +98,14 @@ def _reducer(config: SwitchConfig) -> Reducer:
 
 def _inq_reducer(config: SwitchConfig) -> InqReducer:
     _require_inq8(config, "inq-reducer")
-    return InqReducer(
-        config.ranks,
-        config.flit_bytes,
-        config.block,
-        config.scale_format,
-        config.e8m0_rule == "floor",
-        config.multiplier_bits,
-    )
+    return InqReducer.of(config)
 
 
 def _shared_reducer(config: SwitchConfig) -> SharedReducer:
     if config.inq_reducer != "shared":
         rule = "must be shared for shared-reducer"
         raise BuildError(f"inq_reducer: {rule}, not {config.inq_reducer!r}")
-    return SharedReducer(config.ranks, config.flit_bytes, config.block, config.multiplier_bits)
+    return SharedReducer.of(config)
 
 
 def _accelerator(config: SwitchConfig) -> Accelerator:
