@@ -161,7 +161,7 @@ def rank_registers() -> str:
 
 def quantizing(preset: str) -> list[SwitchConfig]:
     """The preset with quantized operations, by each way to multiply."""
-    own = SwitchConfig.preset(preset).formats
+    own = SwitchConfig.preset(preset).sum_formats
     separate = SwitchConfig.preset(preset, formats=(*own, QUANTIZED))
     shared = SwitchConfig.preset(preset, formats=("fp16", QUANTIZED), inq_reducer="shared")
     return [separate, shared]
@@ -183,7 +183,7 @@ def write_back_room() -> str:
     """Flits that a port's write-back holds, with and without quantized operations."""
     rows = []
     for preset in PRESETS:
-        plain = SwitchConfig.preset(preset)
+        plain = SwitchConfig.preset(preset, formats=SwitchConfig.preset(preset).sum_formats)
         depths = [write_back_flits(plain, READ_DELAY + Arithmetic(plain).delay)]
         config, _shared = quantizing(preset)
         delay = READ_DELAY + Arithmetic(config).inq_delay

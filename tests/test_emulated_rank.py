@@ -188,6 +188,7 @@ class Bench:
             ctx.set(bus.read, 1)
             await ctx.tick()
             ctx.set(bus.read, 0)
+            await ctx.tick()
             value |= ctx.get(bus.read_data) << 32 * word
         return value
 
