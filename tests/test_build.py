@@ -66,7 +66,10 @@ def run(capsys, *arguments: str) -> tuple[int, str, str]:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--board", "art"], "board: must be one of arty, arty-100, ulx3s-85f, not 'art'; did you mean "),
+        (
+            ["--board", "art"],
+            "board: must be one of arty, arty-100, ulx3s-85f, not 'art'; did you mean ",
+        ),
         (["--top", "swich"], "did you mean 'switch'?"),
         (["--top", "switch", "--config", "tny"], "preset: must be one of tiny, demo, "),
         (["--top", "switch", "--config", "no.json"], "config: cannot read 'no.json': "),
