@@ -54,6 +54,11 @@ class PacketStart(wiring.Signature):
 class ReadOut(wiring.Component):
     """Streams each wave through the reducer once every rank's data is there.
 
+    Parameters
+    ----------
+    inq_lead
+        Cycles by which codes take longer than sums; where both are built.
+
     Members
     -------
     waves : waves in order of issue
@@ -97,11 +102,6 @@ class ReadOut(wiring.Component):
     time than codes, wait behind codes until they leave the reducer later than those. With
     multipliers that are shared, a flit of codes is read every second cycle, and its operands stand
     for two.
-
-    Parameters
-    ----------
-    inq_lead
-        Cycles by which codes take longer than sums; where both are built.
 
     Errors
     ------
