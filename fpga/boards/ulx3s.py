@@ -44,9 +44,9 @@ ULX3S_85F = Board(
     check_clock=_check_clock,
     top=_top,
     constraints="top.lpf",
-    # The electrostatic placer needs a quarter less wire than the default one, whose result neither
-    # router could finish; the negotiating router then settles. A build that misses its clock still
-    # says by how much.
+    # The electrostatic placer needs a quarter less wire than the default one, after which no router
+    # ended in reasonable time; the negotiating router then settles. A build that misses its clock
+    # still says by how much.
     options={
         "nextpnr_opts": "--report timing.json --timing-allow-fail --placer static --router router2"
     },

@@ -8,11 +8,12 @@ from ..arithmetic.inq_reducer import blocks_per_flit
 from ..config import SwitchConfig
 from ..interfaces import Beat, PacketSource, Response
 from ..stream import Queue
+from .address_check import HOST_BITS
 from .arithmetic import Arithmetic
 from .barrier import EPOCH_BITS, Barrier
 from .doorbell import Doorbell
 from .flag_writer import WAVE_COUNT_BITS, FlagWriter
-from .instruction_queue import FORMAT_BITS, HOST_BITS, InstructionQueue
+from .instruction_queue import FORMAT_BITS, InstructionQueue
 from .layouts import FLAG_TAG, Status, WaveLayout, address_kinds, entry_bits, packet_bits
 from .operation_table import OperationTable
 from .read_out import ReadOut

@@ -9,7 +9,7 @@ from amaranth.utils import exact_log2
 from ..config import SwitchConfig
 from .layouts import LENGTH_BITS, Status, address_kinds
 
-__all__ = ["FLAG_BYTES", "HOST_BITS", "AddressCheck", "folded", "word_bits"]
+__all__ = ["FLAG_BYTES", "HOST_BITS", "AddressCheck", "folded"]
 
 #: Size and alignment of a flag; the unit in which addresses are checked and kept.
 FLAG_BYTES = 8

@@ -7,8 +7,8 @@ from amaranth.lib.wiring import In, Out
 from ..config import SwitchConfig
 from ..interfaces import MessageClass, PacketSource
 from ..stream import Queue
+from .address_check import FLAG_BYTES
 from .barrier import EPOCH_BITS
-from .instruction_queue import FLAG_BYTES
 from .layouts import FLAG_TAG, Status, operation_slots, slot_bits
 
 __all__ = ["WAVE_COUNT_BITS", "FlagWord", "FlagWriter"]

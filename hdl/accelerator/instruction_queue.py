@@ -8,13 +8,7 @@ from amaranth.utils import exact_log2
 
 from ..config import KNOWN_FORMATS, SwitchConfig
 from ..interfaces import Format
-from .address_check import (
-    FLAG_BYTES,
-    HOST_BITS,
-    AddressCheck,
-    folded,
-    word_bits,
-)
+from .address_check import FLAG_BYTES, HOST_BITS, AddressCheck, folded
 from .layouts import (
     ELEMENT_BYTES,
     LENGTH_BITS,
@@ -25,7 +19,7 @@ from .layouts import (
     slot_bits,
 )
 
-__all__ = ["FLAG_BYTES", "FORMAT_BITS", "HOST_BITS", "InstructionQueue"]
+__all__ = ["FORMAT_BITS", "InstructionQueue"]
 
 #: Width of a format's code as a host writes it.
 FORMAT_BITS = 32
@@ -142,7 +136,7 @@ class InstructionQueue(wiring.Component):
             "scale_destination": self.destination_slot,
         }
         below = Const(0, exact_log2(FLAG_BYTES))
-        bits = min(word_bits(self._config), self._config.operand_address_bits - len(below))
+        bits = self._config.operand_address_bits - len(below)
         for kind in address_kinds(self._config):
             for rank in range(self._config.ranks):
                 m.submodules[f"{kind}_{rank}"] = memory = Memory(

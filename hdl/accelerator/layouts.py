@@ -3,6 +3,7 @@
 from amaranth import unsigned
 from amaranth.lib import data, enum
 
+from ..arithmetic.inq_reducer import blocks_per_flit
 from ..config import SwitchConfig
 from ..interfaces import Format
 
@@ -88,7 +89,7 @@ def block_flits(config: SwitchConfig) -> int:
 
 def flit_scale_bits(config: SwitchConfig) -> int:
     """Bits of the scales of all blocks that have codes in one flit."""
-    return 8 * config.scale_bytes * max(1, config.flit_bytes // config.block)
+    return 8 * config.scale_bytes * blocks_per_flit(config.flit_bytes, config.block)
 
 
 class OperationLayout(data.StructLayout):

@@ -362,17 +362,20 @@ class ReadOut(wiring.Component):
         beside = [("keep", keep), ("format", self._wave.format)]
         if config.quantizes:
             beside += [("ends_wave", ends_wave), ("ends_blocks", self._ends_blocks(m, ends_wave))]
-        for name, value in (("operands_valid", read | self._second), *beside):
-            output = getattr(self, name)
-            for stage in range(1, READ_DELAY):
-                later = Signal.like(output, name=f"{name}_{stage}")
-                if name == "operands_valid" or config.inq_reducer != "shared" or stage > 1:
-                    m.d.sync += later.eq(value)
-                else:
-                    with m.If(~self._second):
-                        m.d.sync += later.eq(value)
-                value = later
-            m.d.sync += output.eq(value)
+        self._put(m, "operands_valid", read | self._second)
+        for name, value in beside:
+            # Of a flit that takes two cycles, in both.
+            self._put(m, name, value, ~self._second)
+
+    def _put(self, m, name, value, enable=1):
+        """An output beside the tables' data, of a value beside ``read_enable`` while `enable`."""
+        output = getattr(self, name)
+        for stage in range(1, READ_DELAY):
+            later = Signal.like(output, name=f"{name}_{stage}")
+            with m.If(enable):
+                m.d.sync += later.eq(value)
+            value, enable = later, 1
+        m.d.sync += output.eq(value)
 
     def _ends_blocks(self, m, ends_wave):
         """The flit's block is the wave's last."""

@@ -3,7 +3,6 @@
 from amaranth import Module, Mux, Signal, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
-from amaranth.utils import exact_log2
 
 from ..config import SwitchConfig
 from ..interfaces import MessageClass, PacketSource
@@ -91,7 +90,7 @@ class ScalePackets(wiring.Component):
         )
 
     def _flits_of(self, size):
-        return (size + (self._config.flit_bytes - 1)) >> exact_log2(self._config.flit_bytes)
+        return (size + (self._config.flit_bytes - 1)) >> self._config.flit_address_bits
 
     def _begin(self, m, waves):
         """Whole waves of an operation follow each other in memory."""

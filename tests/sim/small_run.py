@@ -1,8 +1,11 @@
 """The smallest system that the command is tested on, and the one model that it is compiled to."""
 
+import json
+
 import pytest
 
 from hdl.config import SwitchConfig
+from sim.allreduce import main
 from sim.cli import session
 from sim.engines import build
 from sim.engines.build import find_compiler
@@ -52,3 +55,10 @@ def use_one_model(monkeypatch):
 
     monkeypatch.setattr(build, "_rtlil", generate_once)
     monkeypatch.setattr(session, "Testbed", testbed)
+
+
+def reported(capsys, arguments: list[str]):
+    """Exit status, the JSON report, and what went to standard error."""
+    status = main([*arguments, "--json", "-"])
+    captured = capsys.readouterr()
+    return status, json.loads(captured.out), captured.err

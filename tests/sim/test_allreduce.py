@@ -24,7 +24,7 @@ from sim.cli.stalls import PATTERNS, parse_stalls
 from sim.cli.units import binary_size, duration
 from sim.waves.gtkw import save_file_names
 from sim.waves.vcd import first_and_last_time, read_header
-from tests.sim.small_run import CONFIG, SMALL, each_engine, needs_compiler, use_one_model
+from tests.sim.small_run import CONFIG, SMALL, each_engine, needs_compiler, reported, use_one_model
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PERIOD_FS = 10**15 // CONFIG.clock_hz
@@ -47,10 +47,8 @@ def _folder(monkeypatch, tmp_path):
 
 
 def run(capsys, *arguments):
-    """Exit status, the JSON report, and what went to standard error."""
-    status = main([*SMALL, *arguments, "--json", "-"])
-    captured = capsys.readouterr()
-    return status, json.loads(captured.out), captured.err
+    """See `reported`."""
+    return reported(capsys, [*SMALL, *arguments])
 
 
 # -- arguments ----------------------------------------------------------------------------------

@@ -1,14 +1,12 @@
 """Quantized runs of the command, from its arguments to its report."""
 
-import json
-
 import numpy as np
 import pytest
 
 import sim.quantized
 from hdl.config import SwitchConfig
 from sim.allreduce import main
-from tests.sim.small_run import FIELDS, each_engine, needs_compiler, use_one_model
+from tests.sim.small_run import FIELDS, each_engine, needs_compiler, reported, use_one_model
 
 #: A small system without a word about formats, so that the preset's get the one it lacks.
 SMALL_FIELDS = {**FIELDS, "block": 32, "payload_bytes": 32, "write_waves": 4}
@@ -28,10 +26,8 @@ def _folder(monkeypatch, tmp_path):
 
 
 def run(capsys, *arguments):
-    """Exit status, the JSON report, and what went to standard error."""
-    status = main([*SMALL, *arguments, "--json", "-"])
-    captured = capsys.readouterr()
-    return status, json.loads(captured.out), captured.err
+    """See `reported`."""
+    return reported(capsys, [*SMALL, *arguments])
 
 
 @needs_compiler
