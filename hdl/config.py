@@ -30,6 +30,9 @@ E8M0_RULES = ("ceil", "floor")
 #: Whether quantized sums have multipliers of their own, or share them with fp16's.
 INQ_REDUCERS = ("separate", "shared")
 
+#: Fewest and most records of a trace buffer.
+TRACE_RECORDS = (64, 1 << 16)
+
 #: Ways to share a link between the accelerator and the core.
 LINK_SHARES = ("flits", "packets")
 
@@ -40,6 +43,10 @@ NAMED_VALUES = {
     "inq_reducer": INQ_REDUCERS,
     "link_share": LINK_SHARES,
 }
+
+#: Fields that came after the digests of 0.1.0, and the value at which the design is as it was
+#: without them. The digest leaves them out there, so that it goes on naming the same design.
+LATER_FIELDS = {"trace_records": 0}
 
 #: AXI4: a burst may not cross an address that is a multiple of this many bytes.
 AXI_PAGE_BYTES = 4096
@@ -134,6 +141,9 @@ class SwitchConfig:
         flits) or ``packets`` (plain round robin, the paper's).
     clock_hz
         Clock that turns cycles into time in reports; boards also constrain it.
+    trace_records
+        Records of the trace buffer, a record a cycle with events: a power of two, 64..65536; 0 for
+        no trace buffer.
     """
 
     ranks: int = 4
@@ -158,6 +168,7 @@ class SwitchConfig:
     memory_latency: int = 16
     link_share: str = "flits"
     clock_hz: int = 250_000_000
+    trace_records: int = 0
 
     def __post_init__(self):
         def default(field, value):
@@ -231,6 +242,11 @@ class SwitchConfig:
         self._power_of_two("link_latency_max")
         self._between("memory_latency", 2, 1 << 14)
         self._between("clock_hz", 1, 10**12)
+        if self.trace_records:
+            low, high = TRACE_RECORDS
+            if not low <= self.trace_records <= high:
+                self._refuse("trace_records", f"must be 0 or {low}..{high}", self.trace_records)
+            self._power_of_two("trace_records")
 
         packets = self.packets_per_wave + self.scale_packets
         tag_bits = (self.waves - 1).bit_length() + (packets - 1).bit_length()
@@ -365,8 +381,13 @@ class SwitchConfig:
 
     @property
     def digest(self) -> str:
-        """12 hexadecimal digits that name this configuration."""
-        canonical = json.dumps(self.to_fields(), sort_keys=True, separators=(",", ":"))
+        """12 hexadecimal digits that name this configuration; see `LATER_FIELDS`."""
+        fields = {
+            name: value
+            for name, value in self.to_fields().items()
+            if name not in LATER_FIELDS or value != LATER_FIELDS[name]
+        }
+        canonical = json.dumps(fields, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()[:12]
 
     # -- derived values -------------------------------------------------------------------------

@@ -11,7 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hdl.config import DEFAULT_FORMATS, PRESETS, ConfigError, SwitchConfig, unknown_name
+from hdl.config import (
+    DEFAULT_FORMATS,
+    LATER_FIELDS,
+    PRESETS,
+    ConfigError,
+    SwitchConfig,
+    unknown_name,
+)
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -145,6 +152,9 @@ REFUSED = [
     ),
     ({"link_share": None}, "link_share: must be one of flits, packets, not 'None'"),
     ({"clock_hz": 0}, "clock_hz: must be 1..1000000000000, not 0"),
+    ({"trace_records": 32}, "trace_records: must be 0 or 64..65536, not 32"),
+    ({"trace_records": -64}, "trace_records: must be 0 or 64..65536, not -64"),
+    ({"trace_records": 100}, "trace_records: must be a power of two, not 100"),
 ]
 
 
@@ -206,6 +216,9 @@ def test_every_field_has_a_refusal():
         {"link_latency": 2},
         {"link_latency": 16384},
         {"link_share": "packets"},
+        {"trace_records": 0},
+        {"trace_records": 64},
+        {"trace_records": 65536},
         {"waves": 32, "flit_bytes": 32, "payload_bytes": 32, "wave_bytes": 65536},  # 5 + 11 bits
     ],
     ids=str,
@@ -407,12 +420,23 @@ def test_digest_changes_with_every_field():
         read_request_bytes=256, block=32, address_bits=47, memory_bytes=8 << 20, queue_depth=5,
         formats=("fp16",), link_latency=33, link_latency_max=128, memory_latency=17,
         link_share="packets", clock_hz=1, scale_format="bf16", e8m0_rule="floor",
-        multiplier_bits=17, inq_reducer="shared",
+        multiplier_bits=17, inq_reducer="shared", trace_records=64,
     )  # fmt: skip
     config = SwitchConfig.preset("demo", formats=("fp16", "inq8"))
     assert set(other) == set(config.field_names()) - {"contexts"}  # which has one value today
     digests = {config.replace(**{name: value}).digest for name, value in other.items()}
     assert len(digests | {config.digest}) == len(other) + 1
+
+
+def test_digest_of_a_design_without_later_fields_stays():
+    """What was measured and named before a field came is named so still."""
+    assert SwitchConfig.preset("demo").digest == "313b69433da9"
+    assert SwitchConfig.preset("arty").digest == "9c06e3805978"
+    fields = SwitchConfig.preset("tiny").to_fields()
+    assert {name: fields.pop(name) for name in LATER_FIELDS} == LATER_FIELDS
+    older = SwitchConfig.from_fields(fields)
+    assert older == SwitchConfig.preset("tiny")
+    assert older.digest == "d65b49f0876c"
 
 
 @pytest.mark.parametrize("seed", ["0", "1", "4711"])
