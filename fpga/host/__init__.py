@@ -1,0 +1,1 @@
+"""Talks to a board: frames, client, and the tool."""
