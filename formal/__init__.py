@@ -1,0 +1,1 @@
+"""Properties of the design's components, and the jobs that prove them."""
