@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-import sim.testbed
+import sim.bench
 from hdl import __version__
 from hdl.config import SwitchConfig
 from sim import activations
@@ -401,7 +401,7 @@ def kept(tmp_path):
 
 @needs_compiler
 def test_a_difference_is_found_told_and_kept(capsys, tmp_path, monkeypatch):
-    golden = sim.testbed.all_reduce_sum
+    golden = sim.bench.all_reduce_sum
 
     def wrong_in_one_bit(operands, format):
         result, status = golden(operands, format)
@@ -409,7 +409,7 @@ def test_a_difference_is_found_told_and_kept(capsys, tmp_path, monkeypatch):
         result[100] ^= 1
         return result, status
 
-    monkeypatch.setattr(sim.testbed, "all_reduce_sum", wrong_in_one_bit)
+    monkeypatch.setattr(sim.bench, "all_reduce_sum", wrong_in_one_bit)
     status, report, messages = run(capsys, "--bytes", "512", "--repeat", "3", "--seed", "9")
     assert (status, report["status"], report["bit_exact"]) == (1, "mismatch", False)
     assert len(report["runs"]) == 1  # the runs after it would build on wrong memories
