@@ -3,13 +3,14 @@
 Hardware decode, the host's names and the docs come from these tables alone.
 
 Address: bits 15..10 name a page of 256 words, bits 9..2 a word. Page 0 is the switch, page 1 the
-system around it, page 16 + r the emulated rank r.
+system around it, page 16 + r the emulated rank r. Where there is a trace buffer, page 2 has its
+registers, and page 3 shows a part of its records.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from amaranth import Module, Mux, Signal
+from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -26,9 +27,11 @@ __all__ = [
     "RegisterBank",
     "RegisterBus",
     "addresses",
+    "join_buses",
     "rank_registers",
     "switch_registers",
     "system_registers",
+    "trace_registers",
 ]
 
 #: What the first register reads: "TGAT".
@@ -37,7 +40,7 @@ WORD_BYTES = 4
 PAGE_WORDS = 256
 PAGE_BYTES = PAGE_WORDS * WORD_BYTES
 #: Pages.
-SWITCH_PAGE, SYSTEM_PAGE, RANK_PAGE = 0, 1, 16
+SWITCH_PAGE, SYSTEM_PAGE, TRACE_PAGE, TRACE_WINDOW_PAGE, RANK_PAGE = 0, 1, 2, 3, 16
 
 
 @dataclass(frozen=True)
@@ -180,6 +183,21 @@ def system_registers(config: SwitchConfig) -> list[Register]:
     ]  # fmt: skip
 
 
+def trace_registers(config: SwitchConfig) -> list[Register]:
+    """Registers of the trace buffer."""
+    return [
+        Register("record", "rw", 1, "1 records, 0 stops", 1),
+        Register("operations", "rw", 16,
+                 "so many operations that end after clear freeze the buffer; 0: none does"),
+        Register("window", "rw", 16, "part of the buffer that page 3 shows"),
+        Register("clear", "wo", 1, "empties the buffer, and sets what stands below to zero"),
+        Register("frozen", "ro", 1, "nothing is recorded until clear"),
+        Register("ended", "ro", 16, "operations that have ended since clear; frozen, it stands"),
+        Register("recorded", "ro", 48, "records since clear; the last trace_records are kept"),
+        Register("missed", "ro", 48, "cycles with events since clear that were not recorded"),
+    ]  # fmt: skip
+
+
 def rank_registers(config: SwitchConfig) -> list[Register]:
     """Registers of one emulated rank."""
     return [
@@ -220,6 +238,16 @@ class RegisterBus(wiring.Signature):
                 "known": In(1),
             }
         )
+
+
+def join_buses(m: Module, bus, buses: Sequence):
+    """Lead `bus` to several: each sees every access; the others of the one it is for give zeros."""
+    read_data, known = 0, Cat(each.known for each in buses)
+    for each in buses:
+        for name in ("page", "word", "write", "write_data", "read"):
+            m.d.comb += getattr(each, name).eq(getattr(bus, name))
+        read_data = read_data | each.read_data
+    m.d.comb += [bus.read_data.eq(read_data), bus.known.eq(known.any())]
 
 
 class RegisterBank(wiring.Component):

@@ -8,9 +8,10 @@ from .accelerator.accelerator import Accelerator
 from .accelerator.counters import Counters
 from .accelerator.layouts import address_kinds
 from .accelerator.trace import RankTrace, WaveTrace
+from .accelerator.trace_buffer import TraceBuffer
 from .config import SwitchConfig
 from .interfaces import LinkSignature
-from .registers import SWITCH_PAGE, RegisterBank, RegisterBus, switch_registers
+from .registers import SWITCH_PAGE, RegisterBank, RegisterBus, join_buses, switch_registers
 from .transport.channels import accelerator_sources
 from .transport.port import Port
 
@@ -23,7 +24,7 @@ class Switch(wiring.Component):
     Members
     -------
     rx, tx : by rank, the link from and to it
-    bus : registers (`RegisterBus`, page 0)
+    bus : registers (`RegisterBus`, page 0; with a trace buffer also its pages)
     now : cycles since reset, for time stamps
     trace, rank_trace : for observers
     """
@@ -63,11 +64,22 @@ class Switch(wiring.Component):
             connect(m, accelerator.rank_trace[rank], flipped(self.rank_trace[rank]))
             m.d.comb += starved[rank].eq(port.starved)
         connect(m, accelerator.trace, flipped(self.trace))
-        connect(m, flipped(self.bus), registers.bus)
+        if config.trace_records:
+            self._trace(m, registers, accelerator)
+        else:
+            connect(m, flipped(self.bus), registers.bus)
         self._post(m, registers, accelerator)
         self._count(m, registers, accelerator, counters, starved)
         self._report(m, registers, accelerator)
         return m
+
+    def _trace(self, m, registers, accelerator):
+        m.submodules.trace_buffer = buffer = TraceBuffer(self._config)
+        connect(m, accelerator.trace, buffer.trace)
+        for seen, kept in zip(accelerator.rank_trace, buffer.rank_trace, strict=True):
+            connect(m, seen, kept)
+        m.d.comb += [buffer.now.eq(self.now), buffer.ended.eq(accelerator.ended.valid)]
+        join_buses(m, self.bus, [registers.bus, buffer.bus])
 
     def _post(self, m, registers, accelerator):
         posting = accelerator.posting

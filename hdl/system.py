@@ -1,6 +1,6 @@
 """Ranks, links and the switch: the design that every engine, cocotb and the boards run."""
 
-from amaranth import Cat, Module, Mux, Signal
+from amaranth import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -12,6 +12,7 @@ from .registers import (
     SYSTEM_PAGE,
     Axi4LiteBridge,
     RegisterBank,
+    join_buses,
     system_registers,
 )
 from .storage import BlockStorage
@@ -94,7 +95,7 @@ class System(wiring.Component):
                 done[rank].eq(emulated.done),
             ]
         m.d.comb += [registers.done.eq(done), self.done.eq(done.all())]
-        self._join(m, bridge.bus, buses)
+        join_buses(m, bridge.bus, buses)
         return m
 
     def _link_latency(self, m, asked):
@@ -116,12 +117,3 @@ class System(wiring.Component):
             connect(m, emulated.storage, storage.port)
         else:
             connect(m, emulated.storage, flipped(self.storage[rank]))
-
-    def _join(self, m, bus, buses):
-        """Every bank sees each access; the one that it is for answers, the others give zeros."""
-        read_data, known = 0, Cat(each.known for each in buses)
-        for each in buses:
-            for name in ("page", "word", "write", "write_data", "read"):
-                m.d.comb += getattr(each, name).eq(getattr(bus, name))
-            read_data = read_data | each.read_data
-        m.d.comb += [bus.read_data.eq(read_data), bus.known.eq(known.any())]

@@ -6,7 +6,25 @@ from amaranth.lib.wiring import Out
 from ..config import SwitchConfig
 from .layouts import entry_bits, slot_bits
 
-__all__ = ["RankTrace", "WaveTrace"]
+__all__ = ["RANK_EVENTS", "WAVE_EVENTS", "RankTrace", "WaveTrace", "trace_ports"]
+
+#: Events of `WaveTrace`: the strobe of each, and the numbers that go with it.
+WAVE_EVENTS = {
+    "issue": ("issue_entry", "issue_operation", "issue_empty"),
+    "read_out": ("read_out_entry", "read_out_slot"),
+    "release": (),
+    "retire": (),
+    "over": (),
+}
+#: Events of `RankTrace`, likewise.
+RANK_EVENTS = {
+    "arrival": (),
+    "request": ("request_entry",),
+    "data": ("data_entry",),
+    "write": ("write_slot",),
+    "response": ("response_slot",),
+    "flag": (),
+}
 
 
 class WaveTrace(wiring.Signature):
@@ -72,3 +90,17 @@ class RankTrace(wiring.Signature):
                 "flag": Out(1),
             }
         )
+
+
+def trace_ports(ranks: int) -> dict[str, tuple[str, ...]]:
+    """The strobe of every event by the name of its port, and the names of its numbers' ports.
+
+    Names are those of a top that has members ``trace`` and ``rank_trace``, as `System` has.
+    """
+    groups = {"trace__": WAVE_EVENTS}
+    groups |= {f"rank_trace__{rank}__": RANK_EVENTS for rank in range(ranks)}
+    return {
+        prefix + event: tuple(prefix + number for number in numbers)
+        for prefix, events in groups.items()
+        for event, numbers in events.items()
+    }
