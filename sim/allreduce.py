@@ -10,25 +10,21 @@ from rich.console import Console
 from sim.cli.arguments import Options, parse
 from sim.cli.errors import UsageError
 from sim.cli.failure import keep_failure
+from sim.cli.output import (
+    EXIT_INTERRUPTED,
+    EXIT_USAGE,
+    console,
+    exit_status,
+    write_json,
+)
 from sim.cli.progress import RunProgress, expected_cycles
-from sim.cli.report import dumps, report
+from sim.cli.report import report
 from sim.cli.session import Session, run_session
 from sim.cli.table import print_tables
 from sim.engines.base import EngineError
 from sim.waves.groups import VIEW_SUFFIX, write_view
 
 __all__ = ["main"]
-
-#: What the command's exit status says.
-EXIT_OK, EXIT_DIFFERENT, EXIT_USAGE, EXIT_TIMEOUT = 0, 1, 2, 3
-EXIT_INTERRUPTED = 130
-#: Columns of a table that goes to a file or a pipe.
-WIDTH = 100
-
-
-def _console(file) -> Console:
-    terminal = file.isatty()
-    return Console(file=file, width=None if terminal else WIDTH, highlight=False)
 
 
 def _run(options: Options, messages: Console) -> tuple[Session, dict]:
@@ -42,10 +38,7 @@ def _run(options: Options, messages: Console) -> tuple[Session, dict]:
             window=options.vcd_window,
         )
     result = report(options, session)
-    if options.json == "-":
-        sys.stdout.write(dumps(result))
-    elif options.json:
-        Path(options.json).write_text(dumps(result))
+    write_json(options.json, result)
     if options.vcd:
         write_view(options.vcd, options.config)
     return session, result
@@ -80,18 +73,12 @@ def _tell(options: Options, session: Session, result: dict, folder: Path | None,
         out.print(f"kept for this failure: {folder}{state}")
 
 
-def _status(result: dict) -> int:
-    if result["status"] == "ok":
-        return EXIT_OK
-    return EXIT_TIMEOUT if result["status"] == "timeout" else EXIT_DIFFERENT
-
-
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; its exit status."""
     arguments = sys.argv[1:] if arguments is None else arguments
     try:
         options = parse(arguments)
-        messages = _console(sys.stderr)
+        messages = console(sys.stderr)
         if options.added:
             print(options.added, file=sys.stderr)
         session, result = _run(options, messages)
@@ -106,9 +93,9 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
-    tables = messages if options.json == "-" else _console(sys.stdout)
+    tables = messages if options.json == "-" else console(sys.stdout)
     _tell(options, session, result, folder, tables)
-    return _status(result)
+    return exit_status(result)
 
 
 if __name__ == "__main__":

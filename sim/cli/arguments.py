@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hdl.config import PRESETS, ConfigError, SwitchConfig, unknown_name
@@ -20,7 +21,16 @@ from .parser import Parser, writable
 from .quantized_file import load_codes
 from .stalls import parse_stalls, patterns_help
 
-__all__ = ["DEFAULT_BYTES", "Options", "parse"]
+__all__ = [
+    "DEFAULT_BYTES",
+    "Options",
+    "add_configuration_arguments",
+    "add_run_arguments",
+    "check_json",
+    "configuration",
+    "parse",
+    "run_options",
+]
 
 DEFAULT_CONFIG = "demo"
 #: Bytes a rank (of inq8: codes), where they fit.
@@ -62,32 +72,27 @@ class Options:
     arguments: tuple[str, ...] = ()
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = Parser(
-        prog="python -m sim.allreduce",
-        description="Run one All-Reduce, or several in a row, in a simulated switch with emulated "
-        "ranks, and compare every byte of every rank's memory with the golden model.",
-        epilog="Exit status: 0 all equal; 1 a difference, or the hardware ended with a code; 2 a "
-        "bad argument; 3 a run did not end within its cycles. A run that fails leaves its seed, "
-        "configuration and the waveform of its last 2,000 cycles in a folder under "
-        "build/failures.",
-        allow_abbrev=False,
-    )
-    add = parser.add_argument
-    add(
+def add_configuration_arguments(parser: argparse.ArgumentParser, default: str, **options):
+    """``--config`` and ``--set``; `options` are argparse's, for both."""
+    parser.add_argument(
         "--config",
         metavar="PRESET|FILE.json",
-        default=DEFAULT_CONFIG,
-        help=f"one of {', '.join(PRESETS)}, or a file of fields (default: {DEFAULT_CONFIG})",
+        help=f"one of {', '.join(PRESETS)}, or a file of fields (default: {default})",
+        **options,
     )
-    add(
+    parser.add_argument(
         "--set",
         metavar="FIELD=VALUE",
         action="append",
-        default=[],
         dest="settings",
         help="replace a field of the configuration; may be repeated",
+        **options,
     )
+
+
+def add_run_arguments(parser: argparse.ArgumentParser):
+    """What to run, wherever it runs; `run_options` takes what comes out."""
+    add = parser.add_argument
     add(
         "--bytes",
         metavar="N[,N...]",
@@ -119,12 +124,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--out-of-place", action="store_true", help="write results behind the operands")
     add(
-        "--engine",
-        metavar="pysim|cxxrtl|model",
-        help="simulator (default: cxxrtl where a C++ compiler is found, else pysim; model is not "
-        "built yet)",
-    )
-    add(
         "--repeat",
         metavar="R",
         help="run so many All-Reduces one after another without a reset, each on other data "
@@ -149,16 +148,6 @@ def _parser() -> argparse.ArgumentParser:
         "of cycles by AXI4 channel, as in ar=0.25,r=0.5,aw=0,w=0.1,b=0.9",
     )
     add(
-        "--vcd",
-        metavar="FILE",
-        help="write waveforms to FILE, and a GTKWave save file of the same name ending in .gtkw",
-    )
-    add(
-        "--vcd-window",
-        metavar="FROM:TO",
-        help="only these cycles, both included, counted from the start of the simulation",
-    )
-    add(
         "--max-cycles",
         metavar="C",
         help="end a run that takes more cycles (default: more than any healthy run takes)",
@@ -169,7 +158,39 @@ def _parser() -> argparse.ArgumentParser:
         help="write the report as JSON to FILE; - is standard output, and all else then goes to "
         "standard error",
     )
-    return parser  # fmt: skip
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser(
+        prog="python -m sim.allreduce",
+        description="Run one All-Reduce, or several in a row, in a simulated switch with emulated "
+        "ranks, and compare every byte of every rank's memory with the golden model.",
+        epilog="Exit status: 0 all equal; 1 a difference, or the hardware ended with a code; 2 a "
+        "bad argument; 3 a run did not end within its cycles. A run that fails leaves its seed, "
+        "configuration and the waveform of its last 2,000 cycles in a folder under "
+        "build/failures.",
+        allow_abbrev=False,
+    )
+    add_configuration_arguments(parser, DEFAULT_CONFIG)
+    add = parser.add_argument
+    add(
+        "--engine",
+        metavar="pysim|cxxrtl|model",
+        help="simulator (default: cxxrtl where a C++ compiler is found, else pysim; model is not "
+        "built yet)",
+    )
+    add_run_arguments(parser)
+    add(
+        "--vcd",
+        metavar="FILE",
+        help="write waveforms to FILE, and a GTKWave save file of the same name ending in .gtkw",
+    )
+    add(
+        "--vcd-window",
+        metavar="FROM:TO",
+        help="only these cycles, both included, counted from the start of the simulation",
+    )
+    return parser
 
 
 def _whole(name: str, text: str, low: int, high: int | None = None) -> int:
@@ -199,10 +220,10 @@ def _engine(name: str | None) -> tuple[str, str | None]:
     return name, None
 
 
-def _configuration(
-    source: str, settings: list[str], dtype: str
+def configuration(
+    source: str, settings: Sequence[str], dtype: str
 ) -> tuple[SwitchConfig, str | None, str | None]:
-    """The configuration, its preset's name, and that `dtype` was added to the preset's formats."""
+    """The configuration, its preset's name, and a line where `dtype` was added to its formats."""
     if dtype not in DTYPES:
         raise UsageError(unknown_name("dtype", dtype, DTYPES))
     fields = dict(SwitchConfig.parse_setting(text) for text in settings)
@@ -288,10 +309,27 @@ def _waveforms(text: str) -> Path:
     return path
 
 
-def _options(given, arguments) -> Options:
+def run_options(
+    given: argparse.Namespace,
+    arguments: Sequence[str],
+    config: SwitchConfig,
+    **where,
+) -> Options:
+    """The run that `given` asks for (see `add_run_arguments`).
+
+    Parameters
+    ----------
+    arguments
+        The command line that it came from.
+    where
+        Fields of `Options` that say where it runs, ``preset`` and ``engine`` at least.
+
+    Raises
+    ------
+    UsageError
+        It breaks a rule; see `parse`.
+    """
     dtype = given.dtype
-    config, preset, added = _configuration(given.config, given.settings, dtype)
-    engine, fallback = _engine(given.engine)
     seed = 0 if given.seed is None else _whole("seed", given.seed, 0, (1 << SEED_BITS) - 1)
     source: Input = Activations() if given.seed is None else RandomInput(seed)
     default = _default_bytes(config, dtype, given.out_of_place)
@@ -309,35 +347,46 @@ def _options(given, arguments) -> Options:
     skew = _skew(given.skew, config.ranks)
     jitter = _whole("latency-jitter", given.latency_jitter, 0, (1 << JITTER_BITS) - 1)
     stalls = parse_stalls(given.stalls)
-    window = _window(given.vcd_window, given.vcd)
     max_cycles = None
     if given.max_cycles is not None:
         max_cycles = _whole("max-cycles", given.max_cycles, 1)
-    # Last, for they make folders: nothing is made for a command that is refused.
-    vcd = None if given.vcd is None else _waveforms(given.vcd)
-    if given.json not in (None, "-"):
-        writable("json", given.json)
     return Options(
         config=config,
-        preset=preset,
         dtype=dtype,
         sizes=sizes,
         input=source,
         seed=seed,
-        engine=engine,
         out_of_place=given.out_of_place,
         skew=skew,
         jitter=jitter,
         stalls=stalls,
         stalls_text=given.stalls,
-        vcd=vcd,
-        vcd_window=window,
         max_cycles=max_cycles,
         json=given.json,
-        fallback=fallback,
-        added=added,
         arguments=tuple(arguments),
+        **where,
     )
+
+
+def check_json(name: str | None):
+    """Refuse a file that the report cannot go to. Last of all checks, for it makes folders."""
+    if name not in (None, "-"):
+        writable("json", name)
+
+
+def _options(given, arguments) -> Options:
+    config, preset, added = configuration(
+        given.config or DEFAULT_CONFIG, given.settings or (), given.dtype
+    )
+    engine, fallback = _engine(given.engine)
+    options = run_options(
+        given, arguments, config, preset=preset, engine=engine, fallback=fallback, added=added
+    )
+    window = _window(given.vcd_window, given.vcd)
+    # Last, for they make folders: nothing is made for a command that is refused.
+    vcd = None if given.vcd is None else _waveforms(given.vcd)
+    check_json(given.json)
+    return replace(options, vcd=vcd, vcd_window=window)
 
 
 def parse(arguments: list[str]) -> Options:

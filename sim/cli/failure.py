@@ -14,7 +14,7 @@ from .arguments import Options
 from .report import dumps
 from .session import Session, run_session
 
-__all__ = ["FOLDER", "LAST_CYCLES", "keep_failure"]
+__all__ = ["FOLDER", "LAST_CYCLES", "keep_failure", "keep_files"]
 
 #: Folder of the folders, below the one that the command runs in.
 FOLDER = Path("build") / "failures"
@@ -30,10 +30,10 @@ def _folder(options: Options, report: dict) -> Path:
     return FOLDER / f"{name}-{report['dtype']}-{report['status'].lower()}-{mark}"
 
 
-def _replay(options: Options) -> dict:
+def _replay(options: Options, program: str) -> dict:
     """The settings of the run, as the command takes them."""
     return {
-        "command": shlex.join(["python", "-m", "sim.allreduce", *options.arguments]),
+        "command": shlex.join(["python", "-m", program, *options.arguments]),
         "seed": options.seed,
         "input": options.input.name,
         "bytes": list(options.sizes),
@@ -43,6 +43,30 @@ def _replay(options: Options) -> dict:
         "stall_thresholds": options.stalls,
         "max_cycles": options.max_cycles,
     }
+
+
+def keep_files(options: Options, session: Session, report: dict, program: str, **more) -> Path:
+    """Write the folder of a session whose last run failed, without a waveform; its path.
+
+    Parameters
+    ----------
+    program
+        The module that was run.
+    more
+        What else ``run.json`` says.
+    """
+    failed = session.failed
+    folder = _folder(options, report)
+    folder.mkdir(parents=True, exist_ok=True)
+    replay = _replay(options, program) | {"run": len(session.outcomes)} | more
+    if options.input.sha256:
+        replay["input_sha256"] = options.input.sha256
+    (folder / "run.json").write_text(dumps(replay))
+    (folder / "config.json").write_text(options.config.to_json())
+    (folder / "report.json").write_text(dumps(report))
+    (folder / "state.json").write_text(dumps(failed.state))
+    (folder / "differences.txt").write_text("".join(f"{line}\n" for line in failed.differences))
+    return folder
 
 
 def keep_failure(
@@ -59,17 +83,9 @@ def keep_failure(
     waveform of the last cycles, ``last.vcd`` and ``last.gtkw``, from running the same once more.
     """
     failed = session.failed
-    folder = _folder(options, report)
-    folder.mkdir(parents=True, exist_ok=True)
     first = max(failed.ended - LAST_CYCLES, 0)
-    replay = _replay(options) | {"run": len(session.outcomes), "cycles": [first, failed.ended]}
-    if options.input.sha256:
-        replay["input_sha256"] = options.input.sha256
-    (folder / "run.json").write_text(dumps(replay))
-    (folder / "config.json").write_text(options.config.to_json())
-    (folder / "report.json").write_text(dumps(report))
-    (folder / "state.json").write_text(dumps(failed.state))
-    (folder / "differences.txt").write_text("".join(f"{line}\n" for line in failed.differences))
+    cycles = [first, failed.ended]
+    folder = keep_files(options, session, report, "sim.allreduce", cycles=cycles)
     vcd = folder / "last.vcd"
     run_session(options, phases=phases, vcd=vcd, window=(first, failed.ended))
     write_view(vcd, options.config)
