@@ -172,9 +172,8 @@ class EndpointBench(Bench):
                 compare("read data's status", [answer["status"]], [OKAY])
                 flits += answer.payload
             expected = golden(self.read_flits(request, contents), self.config.flit_bits)
-            compare(
-                f"data of {request['length']} bytes at {request['address']:#x}", flits, expected
-            )
+            what = f"data of {request['length']} bytes at {request['address']:#x}"
+            compare(what, flits, expected)
         compare("read data", list(answers), [])
 
     def check_writes(self, writes: list[Packet], statuses: list[int]):

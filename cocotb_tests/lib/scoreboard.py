@@ -58,9 +58,10 @@ def compare(what: str, got: Sequence, expected: Sequence):
     """Raise `Mismatch` at the first element that differs, or where the lengths do."""
     for index, (have, want) in enumerate(zip(got, expected, strict=False)):
         if have != want:
-            shown = [
-                f"{x:#x}" if isinstance(x, int | np.integer) else repr(x) for x in (have, want)
-            ]
-            raise Mismatch(f"{what}[{index}]: is {shown[0]}, must be {shown[1]}")
+            raise Mismatch(f"{what}[{index}]: is {_shown(have)}, must be {_shown(want)}")
     if len(got) != len(expected):
         raise Mismatch(f"{what}: {len(got)} of them, must be {len(expected)}")
+
+
+def _shown(value) -> str:
+    return f"{value:#x}" if isinstance(value, int | np.integer) else repr(value)

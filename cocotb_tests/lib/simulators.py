@@ -184,7 +184,7 @@ def _verilate(verilog: Path, top: str, folder: Path, flags: list[str], have: Pat
 
 
 def _verilator_runtime(flags: list[str]) -> Path:
-    """Objects of Verilator's runtime, which are the same in every model: built with an empty one."""
+    """Objects of Verilator's runtime, the same in every model: built with an empty one."""
 
     def make(folder: Path):
         source = folder / "empty.v"
