@@ -35,6 +35,8 @@ TRACE_RECORDS = (64, 1 << 16)
 
 #: Ways to share a link between the accelerator and the core.
 LINK_SHARES = ("flits", "packets")
+#: What ordinary packets meet in the switch: an error for each, or the way to another rank.
+CORES = ("stub", "forward")
 
 #: Fields whose value is a name, and the names.
 NAMED_VALUES = {
@@ -42,11 +44,12 @@ NAMED_VALUES = {
     "e8m0_rule": E8M0_RULES,
     "inq_reducer": INQ_REDUCERS,
     "link_share": LINK_SHARES,
+    "core": CORES,
 }
 
 #: Fields that came after the digests of 0.1.0, and the value at which the design is as it was
 #: without them. The digest leaves them out there, so that it goes on naming the same design.
-LATER_FIELDS = {"trace_records": 0}
+LATER_FIELDS = {"trace_records": 0, "core": "stub", "window_bytes": None, "traffic_requests": 64}
 
 #: AXI4: a burst may not cross an address that is a multiple of this many bytes.
 AXI_PAGE_BYTES = 4096
@@ -144,6 +147,15 @@ class SwitchConfig:
     trace_records
         Records of the trace buffer, a record a cycle with events: a power of two, 64..65536; 0 for
         no trace buffer.
+    core
+        ``stub``: every ordinary packet is answered with a decode error. ``forward``: ordinary
+        reads and writes go from any rank to any other.
+    window_bytes
+        Where ordinary packets are forwarded: rank r's memory begins at r times this address. A
+        power of two that holds ``memory_bytes``; None is the smallest.
+    traffic_requests
+        Where ordinary packets are forwarded: requests that an emulated rank's traffic generator
+        may have outstanding, a power of two, 1..1024.
     """
 
     ranks: int = 4
@@ -169,6 +181,9 @@ class SwitchConfig:
     link_share: str = "flits"
     clock_hz: int = 250_000_000
     trace_records: int = 0
+    core: str = "stub"
+    window_bytes: int | None = None
+    traffic_requests: int = 64
 
     def __post_init__(self):
         def default(field, value):
@@ -247,6 +262,7 @@ class SwitchConfig:
             if not low <= self.trace_records <= high:
                 self._refuse("trace_records", f"must be 0 or {low}..{high}", self.trace_records)
             self._power_of_two("trace_records")
+        self._check_core()
 
         packets = self.packets_per_wave + self.scale_packets
         tag_bits = (self.waves - 1).bit_length() + (packets - 1).bit_length()
@@ -281,6 +297,17 @@ class SwitchConfig:
         if self.block < self.flit_bytes:
             rule = f"must be at least flit_bytes ({self.flit_bytes}) where inq_reducer is shared"
             self._refuse("block", rule, self.block)
+
+    def _check_core(self):
+        """Rules of ordinary traffic."""
+        self._between("traffic_requests", 1, 1024)
+        self._power_of_two("traffic_requests")
+        if self.window_bytes is not None:
+            self._between("window_bytes", self.memory_bytes, 1 << self.address_bits)
+            self._power_of_two("window_bytes")
+        if self.forwards and self.ranks * self.map_window_bytes > 1 << self.address_bits:
+            rule = f"must leave room for {self.ranks} windows of {self.map_window_bytes} bytes"
+            self._refuse("address_bits", rule, self.address_bits)
 
     def _refuse(self, field: str, rule: str, value):
         raise ConfigError(f"{field}: {rule}, not {value!r}")
@@ -488,6 +515,24 @@ class SwitchConfig:
     def round_trip(self) -> int:
         """Cycles from spending a credit to having it back: two links and the ends' registers."""
         return 2 * self.link_latency_max + 8
+
+    @property
+    def forwards(self) -> bool:
+        """Whether ordinary packets go from rank to rank."""
+        return self.core == "forward"
+
+    @property
+    def map_window_bytes(self) -> int:
+        """Distance of two ranks' windows in the address map of ordinary packets."""
+        return self.window_bytes or _next_power_of_two(self.memory_bytes)
+
+    @property
+    def ordinary_credits(self) -> int:
+        """Flits that either end of a link buffers of a class of forwarded packets.
+
+        A full round trip, and the packet that waits in front: one class alone fills the link.
+        """
+        return self.round_trip + self.packet_flits
 
     @property
     def write_data_credits(self) -> int:

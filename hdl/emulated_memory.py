@@ -83,6 +83,8 @@ class EmulatedMemory(wiring.Component):
     stalls : five thresholds of 8 bits, for ar, r, aw, w and b: a beat is refused or held back in a
         cycle with probability threshold / 256
     seed, reseed : start the pseudo-random sequence
+    read_first : where the core forwards: no write beat is taken while a read waits, as in a memory
+        with one port that prefers reads
 
     Throughput
     ----------
@@ -112,6 +114,7 @@ class EmulatedMemory(wiring.Component):
                 "seed": In(32),
                 "reseed": In(1),
             }
+            | ({"read_first": In(1)} if config.forwards else {})
         )
 
     def elaborate(self, platform):
@@ -176,6 +179,7 @@ class EmulatedMemory(wiring.Component):
             # The beat is read from the array in the cycle before it stands on the bus.
             taken.due.eq(now + self.latency + jitter - 1),
         ]
+        self._read_waits = bursts.o.valid
         burst = bursts.o.payload
         beat = Signal(8)
         read = Signal()
@@ -227,8 +231,11 @@ class EmulatedMemory(wiring.Component):
         burst = bursts.o.payload
         beat = Signal(8)
         take = Signal()
+        willing = ~stalled["w"]
+        if self._config.forwards:
+            willing = willing & ~(self.read_first & self._read_waits)
         m.d.comb += [
-            axi.wready.eq(bursts.o.valid & answers.i.ready & ~stalled["w"]),
+            axi.wready.eq(bursts.o.valid & answers.i.ready & willing),
             take.eq(axi.wvalid & axi.wready),
             bursts.o.ready.eq(take & axi.wlast),
             self.storage.write_enable.eq(take & ~burst.outside),

@@ -8,6 +8,8 @@ from .config import SwitchConfig
 from .emulated_memory import EmulatedMemory
 from .interfaces import LinkSignature, Response, StorageSignature
 from .registers import RANK_PAGE, RegisterBank, RegisterBus, rank_registers
+from .traffic.generator import TrafficGenerator
+from .traffic.settings import traffic_settings, traffic_totals
 from .transport.endpoint import Arrival, Endpoint
 
 __all__ = ["EmulatedRank", "FlagWatch", "RankProgram"]
@@ -135,6 +137,7 @@ class EmulatedRank(wiring.Component):
     storage : the memory's array
     bus : registers (`RegisterBus`, page 16 + rank)
     go, done : the program
+    traffic_go, traffic_done : where the core forwards: the traffic generator
     now : cycles since reset, for time stamps
     """
 
@@ -151,6 +154,7 @@ class EmulatedRank(wiring.Component):
                 "done": Out(1),
                 "now": In(32),
             }
+            | ({"traffic_go": In(1), "traffic_done": Out(1)} if config.forwards else {})
         )
 
     def elaborate(self, platform):
@@ -196,7 +200,29 @@ class EmulatedRank(wiring.Component):
             with m.If(event):
                 m.d.sync += stamp.eq(self.now)
             m.d.comb += kept.eq(stamp)
+        if config.forwards:
+            m.d.comb += memory.read_first.eq(registers.read_first)
+            self._make_traffic(m, registers, endpoint)
         return m
+
+    def _make_traffic(self, m, registers, endpoint):
+        config = self._config
+        m.submodules.traffic = traffic = TrafficGenerator(config, rank=self._rank)
+        connect(m, traffic.requests, endpoint.requests)
+        connect(m, traffic.writes_out, endpoint.writes)
+        connect(m, endpoint.read_data, traffic.read_data)
+        connect(m, endpoint.write_responses, traffic.write_responses)
+        m.d.comb += [
+            traffic.go.eq(self.traffic_go),
+            traffic.now.eq(self.now),
+            self.traffic_done.eq(traffic.done),
+        ]
+        for value in traffic_settings(config):
+            setting = getattr(registers, f"traffic_{value.name}")
+            m.d.comb += getattr(traffic, value.name).eq(setting)
+        for value in traffic_totals(config):
+            total = getattr(registers, f"traffic_{value.name}")
+            m.d.comb += total.eq(getattr(traffic, value.name))
 
     def _set_memory(self, m, registers, memory):
         m.d.comb += [

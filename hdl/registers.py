@@ -17,6 +17,7 @@ from amaranth.lib.wiring import In, Out
 from . import __version__
 from .config import KNOWN_FORMATS, SwitchConfig
 from .interfaces import Axi4LiteSignature, Format, Response
+from .traffic.settings import traffic_settings, traffic_totals
 
 __all__ = [
     "IDENTITY",
@@ -102,6 +103,9 @@ def switch_registers(config: SwitchConfig) -> list[Register]:
             for rank in range(config.ranks)
         ]
 
+    def forwarded(*registers):
+        return registers if config.forwards else ()
+
     def quantized(*registers):
         return registers if config.quantizes else ()
 
@@ -148,6 +152,10 @@ def switch_registers(config: SwitchConfig) -> list[Register]:
         Register("refused_arrivals", "ro", 32, "arrivals that were answered with an error"),
         Register("stray_responses", "ro", 32, "responses that nobody waited for, dropped"),
         Register("flag_errors", "ro", 32, "flags whose write was answered with an error"),
+        *forwarded(
+            Register("core_refused", "ro", 32, "ordinary requests without a place in the map"),
+            Register("core_dropped", "ro", 32, "ordinary answers without a rank to go to"),
+        ),
         Register("values_nan", "ro", 32, "flits of results that held a NaN"),
         Register("values_overflow", "ro", 32, "flits in which finite operands gave an infinity"),
         *quantized(
@@ -173,6 +181,11 @@ def switch_registers(config: SwitchConfig) -> list[Register]:
 
 def system_registers(config: SwitchConfig) -> list[Register]:
     """Registers of the system around the switch."""
+    traffic = [
+        Register("traffic_go", "wo", 1, "starts every rank's traffic generator in the same cycle"),
+        Register("traffic_done", "ro", config.ranks,
+                 "ranks whose ordinary requests are all answered"),
+    ]  # fmt: skip
     return [
         Register("go", "wo", 1, "starts every rank's program in the same cycle"),
         Register("done", "ro", config.ranks, "ranks whose program has ended"),
@@ -180,6 +193,7 @@ def system_registers(config: SwitchConfig) -> list[Register]:
                  "cycles of each link, held to 2..link_latency_max; change it while idle",
                  config.link_latency),
         Register("now", "ro", 32, "cycles since reset"),
+        *(traffic if config.forwards else ()),
     ]  # fmt: skip
 
 
@@ -200,6 +214,17 @@ def trace_registers(config: SwitchConfig) -> list[Register]:
 
 def rank_registers(config: SwitchConfig) -> list[Register]:
     """Registers of one emulated rank."""
+    traffic = [
+        Register("read_first", "rw", 1, "no write beat is taken while a read waits"),
+        *(
+            Register(f"traffic_{value.name}", "rw", value.width, value.meaning, value.reset)
+            for value in traffic_settings(config)
+        ),
+        *(
+            Register(f"traffic_{value.name}", "ro", value.width, value.meaning)
+            for value in traffic_totals(config)
+        ),
+    ]
     return [
         Register("count", "rw", 16, "operations that the program takes part in", 1),
         Register("epoch", "rw", 32, "epoch of the first", 1),
@@ -215,6 +240,7 @@ def rank_registers(config: SwitchConfig) -> list[Register]:
         Register("flag_time", "ro", 32, "cycle in which the last flag was in memory"),
         Register("flag", "ro", 64, "the last flag"),
         Register("refused", "ro", 16, "arrivals that the switch refused"),
+        *(traffic if config.forwards else ()),
     ]  # fmt: skip
 
 

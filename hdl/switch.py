@@ -13,6 +13,7 @@ from .config import SwitchConfig
 from .interfaces import LinkSignature
 from .registers import SWITCH_PAGE, RegisterBank, RegisterBus, join_buses, switch_registers
 from .transport.channels import accelerator_sources
+from .transport.core import Core
 from .transport.port import Port
 
 __all__ = ["Switch"]
@@ -52,6 +53,7 @@ class Switch(wiring.Component):
         )
         m.submodules.counters = counters = Counters(config)
         starved = Signal(config.ranks)
+        ports = []
         for rank in range(config.ranks):
             m.submodules[f"port_{rank}"] = port = Port(config)
             inside = accelerator.ports[rank]
@@ -63,11 +65,14 @@ class Switch(wiring.Component):
                 connect(m, getattr(inside, spec.name), getattr(port, spec.name))
             connect(m, accelerator.rank_trace[rank], flipped(self.rank_trace[rank]))
             m.d.comb += starved[rank].eq(port.starved)
+            ports.append(port)
         connect(m, accelerator.trace, flipped(self.trace))
         if config.trace_records:
             self._trace(m, registers, accelerator)
         else:
             connect(m, flipped(self.bus), registers.bus)
+        if config.forwards:
+            self._forward(m, registers, ports)
         self._post(m, registers, accelerator)
         self._count(m, registers, accelerator, counters, starved)
         self._report(m, registers, accelerator)
@@ -80,6 +85,19 @@ class Switch(wiring.Component):
             connect(m, seen, kept)
         m.d.comb += [buffer.now.eq(self.now), buffer.ended.eq(accelerator.ended.valid)]
         join_buses(m, self.bus, [registers.bus, buffer.bus])
+
+    def _forward(self, m, registers, ports):
+        """Ordinary packets from port to port, and what becomes of those without a way."""
+        m.submodules.core = core = Core(self._config)
+        for rank, port in enumerate(ports):
+            for name in Core.CLASSES:
+                connect(m, getattr(port, f"to_core_{name}"), getattr(core, name)[rank])
+                connect(m, getattr(core, f"core_{name}")[rank], getattr(port, f"core_{name}"))
+        for name in ("refused", "dropped"):
+            total = Signal(32, name=f"core_{name}_total")
+            events = [bit for port in ports for bit in getattr(port, name)]
+            m.d.sync += total.eq(total + sum(events))
+            m.d.comb += getattr(registers, f"core_{name}").eq(total)
 
     def _post(self, m, registers, accelerator):
         posting = accelerator.posting

@@ -39,6 +39,7 @@ class System(wiring.Component):
     axil : registers (`Axi4LiteSignature`, subordinate)
     storage : by rank, the memory's array (`StorageSignature`), unless it is inside
     done : every rank's program has ended
+    traffic_done : where the core forwards: every rank's ordinary requests are answered
     trace, rank_trace : for observers
     """
 
@@ -51,6 +52,8 @@ class System(wiring.Component):
             "trace": Out(WaveTrace(config)),
             "rank_trace": Out(RankTrace(config)).array(config.ranks),
         }
+        if config.forwards:
+            members["traffic_done"] = Out(1)
         if not block_storage:
             members["storage"] = Out(StorageSignature(config)).array(config.ranks)
         super().__init__(members)
@@ -76,8 +79,10 @@ class System(wiring.Component):
         latency = self._link_latency(m, registers.link_latency)
         done = Signal(config.ranks)
         buses = [switch.bus, registers.bus]
+        ranks = []
         for rank in range(config.ranks):
             m.submodules[f"rank_{rank}"] = emulated = EmulatedRank(config, rank=rank)
+            ranks.append(emulated)
             m.submodules[f"link_up_{rank}"] = up = Link(config)
             m.submodules[f"link_down_{rank}"] = down = Link(config)
             connect(m, emulated.tx, up.i)
@@ -95,8 +100,18 @@ class System(wiring.Component):
                 done[rank].eq(emulated.done),
             ]
         m.d.comb += [registers.done.eq(done), self.done.eq(done.all())]
+        if config.forwards:
+            self._connect_traffic(m, registers, ranks)
         join_buses(m, bridge.bus, buses)
         return m
+
+    def _connect_traffic(self, m, registers, ranks):
+        for rank, emulated in enumerate(ranks):
+            m.d.comb += [
+                emulated.traffic_go.eq(registers.traffic_go_written),
+                registers.traffic_done[rank].eq(emulated.traffic_done),
+            ]
+        m.d.comb += self.traffic_done.eq(registers.traffic_done.all())
 
     def _link_latency(self, m, asked):
         """What the register asks for, within what the links are built for."""

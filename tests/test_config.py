@@ -155,6 +155,15 @@ REFUSED = [
     ({"trace_records": 32}, "trace_records: must be 0 or 64..65536, not 32"),
     ({"trace_records": -64}, "trace_records: must be 0 or 64..65536, not -64"),
     ({"trace_records": 100}, "trace_records: must be a power of two, not 100"),
+    ({"core": "crossbar"}, "core: must be one of stub, forward, not 'crossbar'"),
+    ({"window_bytes": 1 << 21}, "window_bytes: must be 4194304..281474976710656, not 2097152"),
+    ({"window_bytes": (4 << 20) + 1}, "window_bytes: must be a power of two, not 4194305"),
+    (
+        {"core": "forward", "address_bits": 23},
+        "address_bits: must leave room for 4 windows of 4194304 bytes, not 23",
+    ),
+    ({"traffic_requests": 0}, "traffic_requests: must be 1..1024, not 0"),
+    ({"traffic_requests": 48}, "traffic_requests: must be a power of two, not 48"),
 ]
 
 
@@ -219,6 +228,9 @@ def test_every_field_has_a_refusal():
         {"trace_records": 0},
         {"trace_records": 64},
         {"trace_records": 65536},
+        {"core": "forward", "address_bits": 24},
+        {"window_bytes": 4 << 20},
+        {"traffic_requests": 1},
         {"waves": 32, "flit_bytes": 32, "payload_bytes": 32, "wave_bytes": 65536},  # 5 + 11 bits
     ],
     ids=str,
@@ -312,8 +324,8 @@ def test_unknown_name_lists_the_valid_ones_and_the_nearest(call, expected):
 
 
 def test_unknown_field_lists_every_field():
-    text = message(SwitchConfig.from_fields, {"ranks": 4, "colour": 1})
-    assert text == f"field: must be one of {', '.join(SwitchConfig.field_names())}, not 'colour'"
+    text = message(SwitchConfig.from_fields, {"ranks": 4, "hue": 1})
+    assert text == f"field: must be one of {', '.join(SwitchConfig.field_names())}, not 'hue'"
 
 
 def test_a_name_like_none_of_them_gets_no_hint():
@@ -421,6 +433,7 @@ def test_digest_changes_with_every_field():
         formats=("fp16",), link_latency=33, link_latency_max=128, memory_latency=17,
         link_share="packets", clock_hz=1, scale_format="bf16", e8m0_rule="floor",
         multiplier_bits=17, inq_reducer="shared", trace_records=64,
+        core="forward", window_bytes=8 << 20, traffic_requests=32,
     )  # fmt: skip
     config = SwitchConfig.preset("demo", formats=("fp16", "inq8"))
     assert set(other) == set(config.field_names()) - {"contexts"}  # which has one value today

@@ -6,7 +6,7 @@ from amaranth import Cat, Module, Mux, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["RoundRobin", "LinkArbiter"]
+__all__ = ["DeficitRoundRobin", "LinkArbiter", "RoundRobin"]
 
 
 class RoundRobin(wiring.Component):
@@ -44,6 +44,72 @@ class RoundRobin(wiring.Component):
         return m
 
 
+class DeficitRoundRobin(wiring.Component):
+    """Grants one of several requests so that those who keep asking send equally many flits.
+
+    Each turn gives a requester a quantum of flits. It keeps its turn while it asks and has flits
+    left; what it sends beyond them, less than a packet, it lacks in its next turn. Flits that it
+    does not use are lost when its turn ends: who was idle has no claim.
+
+    Parameters
+    ----------
+    count
+        Requesters.
+    longest
+        Flits of the longest packet, which is also the quantum: so a turn is never without a packet.
+
+    Members
+    -------
+    requests : one bit a requester
+    grant : one-hot, combinational; zero without a request
+    used : one-hot, the requester that is granted now, if it is
+    charged : one-hot, who sends ``flits``; in the cycle of ``used`` or later, but before the grant
+        after the next is used
+
+    Two requesters that both keep asking differ by less than three packets' flits, ever. One that
+    asks waits at most for two packets of each other one.
+    """
+
+    def __init__(self, count: int, *, longest: int):
+        self._count = count
+        self._longest = longest
+        super().__init__(
+            {
+                "requests": In(count),
+                "grant": Out(count),
+                "used": In(count),
+                "charged": In(count),
+                "flits": In(range(longest + 1)),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.order = order = RoundRobin(self._count)
+        quantum = self._longest
+        last = Signal(self._count)  # one-hot, whose turn it is
+        stays = Signal(self._count)  # its turn goes on
+        m.d.comb += [
+            order.requests.eq(self.requests),
+            order.used.eq(self.used),
+            self.grant.eq(Mux(stays.any(), stays, order.grant)),
+        ]
+        with m.If(self.used.any()):
+            m.d.sync += last.eq(self.used)
+        # Down to less than two packets below zero: of the second the charge was not known yet.
+        bits = (2 * quantum).bit_length() + 1
+        for index in range(self._count):
+            credit = Signal(signed(bits), name=f"credit_{index}")
+            debt, begun = Signal.like(credit), Signal.like(credit)
+            m.d.comb += [
+                stays[index].eq(last[index] & self.requests[index] & (credit > 0)),
+                debt.eq(Mux(credit > 0, 0, credit)),
+                begun.eq(Mux(self.used[index] & ~stays[index], debt + quantum, credit)),
+            ]
+            m.d.sync += credit.eq(begun - Mux(self.charged[index], self.flits, 0))
+        return m
+
+
 class LinkArbiter(wiring.Component):
     """Shares a link between accelerator and ordinary packets, and each side among its sources.
 
@@ -56,6 +122,9 @@ class LinkArbiter(wiring.Component):
     by_flits
         While both sides wait, the one that has sent fewer flits since they first contended goes
         next, so each gets half of the flits to within one packet. False: they alternate.
+    core_by_flits
+        Ordinary sources share their side by flits. False: they take turns by packets, as the
+        accelerator's do.
 
     Members
     -------
@@ -66,10 +135,18 @@ class LinkArbiter(wiring.Component):
     flits : its flits, then
     """
 
-    def __init__(self, inc: Sequence[bool], *, longest: int, by_flits: bool):
+    def __init__(
+        self,
+        inc: Sequence[bool],
+        *,
+        longest: int,
+        by_flits: bool,
+        core_by_flits: bool = False,
+    ):
         self._inc = tuple(inc)
         self._longest = longest
         self._by_flits = by_flits
+        self._core_by_flits = core_by_flits
         super().__init__(
             {
                 "requests": In(len(self._inc)),
@@ -89,7 +166,12 @@ class LinkArbiter(wiring.Component):
         sides = {name: members for name, members in sides.items() if members}
         waiting, wins = {}, {name: Signal(name=f"{name}_wins") for name in sides}
         for name, members in sides.items():
-            m.submodules[name] = turn = RoundRobin(len(members))
+            if name == "core" and self._core_by_flits:
+                turn = DeficitRoundRobin(len(members), longest=self._longest)
+                self._charge(m, turn)
+            else:
+                turn = RoundRobin(len(members))
+            m.submodules[name] = turn
             m.d.comb += [
                 turn.requests.eq(Cat(self.requests[i] for i in members)),
                 turn.used.eq(Mux(self.taken & wins[name], turn.grant, 0)),
@@ -103,6 +185,13 @@ class LinkArbiter(wiring.Component):
         else:
             self._share(m, waiting, wins)
         return m
+
+    def _charge(self, m, turn):
+        """A packet's flits are known when it starts, a cycle or more behind its grant."""
+        granted = Signal.like(turn.used)
+        with m.If(self.taken):
+            m.d.sync += granted.eq(turn.used)
+        m.d.comb += [turn.charged.eq(Mux(self.started, granted, 0)), turn.flits.eq(self.flits)]
 
     def _share(self, m, waiting, wins):
         # Flits that the accelerator has sent beyond the core's while both waited. It stays within

@@ -14,6 +14,7 @@ __all__ = [
     "credits_to_rank",
     "credits_to_switch",
     "endpoint_channels",
+    "WHOLE",
     "endpoint_sources",
     "port_channels",
     "accelerator_sources",
@@ -28,45 +29,53 @@ CORE_READ_DATA = virtual_channel(MessageClass.READ_DATA, False)
 CORE_WRITE_DATA = virtual_channel(MessageClass.WRITE_DATA, False)
 CORE_WRITE_RESPONSE = virtual_channel(MessageClass.WRITE_RESPONSE, False)
 
+#: Ordinary packets with payload, which the core stores whole before it forwards them.
+WHOLE = (CORE_READ_DATA, CORE_WRITE_DATA)
+#: Channels of forwarded packets.
+FORWARDED = (CORE_READ_REQUEST, CORE_READ_DATA, CORE_WRITE_DATA, CORE_WRITE_RESPONSE)
+
 #: Headers in flight on channels that see one now and then.
 FEW = 4
 
 
 def endpoint_channels(config: SwitchConfig) -> dict[int, int]:
     """Queue depths of a rank's receiver, in flits."""
+    served = (CORE_READ_REQUEST, CORE_WRITE_DATA) if config.forwards else ()
     return {
         READ_REQUEST: config.read_request_credits,
         WRITE_DATA: config.write_data_credits,
         WRITE_RESPONSE: 0,  # of arrivals; the arrival logic takes it
         CORE_READ_DATA: 0,  # answers sink: their requester has kept room
         CORE_WRITE_RESPONSE: 0,
-    }
+    } | dict.fromkeys(served, config.ordinary_credits)
 
 
 def credits_to_rank(config: SwitchConfig) -> dict[int, int]:
     """Credits that a port's transmitter starts with."""
+    forwarded = FORWARDED if config.forwards else ()
     return {
         READ_REQUEST: config.read_request_credits,
         WRITE_DATA: config.write_data_credits,
         WRITE_RESPONSE: FEW * config.header_flits,
         CORE_READ_DATA: FEW * config.header_flits,
         CORE_WRITE_RESPONSE: FEW * config.header_flits,
-    }
+    } | dict.fromkeys(forwarded, config.ordinary_credits)
 
 
 def port_channels(config: SwitchConfig) -> dict[int, int]:
     """Queue depths of a port's receiver, in flits.
 
     Read data and write responses for the accelerator sink at once. Arrivals and ordinary requests
-    wait for room for their answers.
+    wait for room for their answers. Forwarded packets wait for the port that they go to.
     """
+    forwarded = FORWARDED if config.forwards else ()
     return {
         READ_DATA: 0,
         WRITE_RESPONSE: 0,
         WRITE_DATA: FEW * (config.header_flits + 1),
         CORE_READ_REQUEST: FEW * config.header_flits,
         CORE_WRITE_DATA: config.packet_flits,
-    }
+    } | dict.fromkeys(forwarded, config.ordinary_credits)
 
 
 def credits_to_switch(config: SwitchConfig) -> dict[int, int]:
@@ -83,6 +92,7 @@ def endpoint_sources(config: SwitchConfig) -> list[SourceSpec]:
         SourceSpec("read_data", MessageClass.READ_DATA, payload_flits=config.payload_flits),
         SourceSpec("write_responses", MessageClass.WRITE_RESPONSE),
         SourceSpec("arrivals", MessageClass.WRITE_DATA, payload_flits=1),
+        *(_forwarded_sources(config) if config.forwards else ()),
     ]
 
 
@@ -98,7 +108,35 @@ def accelerator_sources(config: SwitchConfig) -> list[SourceSpec]:
 
 def core_sources(config: SwitchConfig) -> list[SourceSpec]:
     """What the core sends through one port."""
+    if config.forwards:
+        return _forwarded_sources(config) + refusal_sources(config)
     return [
         SourceSpec("core_read_data", MessageClass.READ_DATA, inc=False),
         SourceSpec("core_write_responses", MessageClass.WRITE_RESPONSE, inc=False),
+    ]
+
+
+def _forwarded_sources(config: SwitchConfig) -> list[SourceSpec]:
+    """Ordinary packets of each class, in the order of `MessageClass`."""
+    return [
+        SourceSpec(
+            f"core_{name}",
+            message_class,
+            inc=False,
+            payload_flits=config.payload_flits if payload else 0,
+        )
+        for name, message_class, payload in (
+            ("requests", MessageClass.READ_REQUEST, False),
+            ("read_data", MessageClass.READ_DATA, True),
+            ("writes", MessageClass.WRITE_DATA, True),
+            ("write_responses", MessageClass.WRITE_RESPONSE, False),
+        )
+    ]
+
+
+def refusal_sources(config: SwitchConfig) -> list[SourceSpec]:
+    """Answers to ordinary requests that a port refuses, where the core forwards."""
+    return [
+        SourceSpec("refused_reads", MessageClass.READ_DATA, inc=False),
+        SourceSpec("refused_writes", MessageClass.WRITE_RESPONSE, inc=False),
     ]

@@ -5,8 +5,16 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from ..config import SwitchConfig
-from ..interfaces import Axi4Signature, LinkSignature, MessageClass, Response
+from ..interfaces import (
+    Axi4Signature,
+    Beat,
+    LinkSignature,
+    MessageClass,
+    PacketSource,
+    Response,
+)
 from . import channels
+from .axi_share import AxiShare
 from .read_engine import AXI_INCR, ReadEngine
 from .receiver import Receiver
 from .transmitter import Transmitter
@@ -24,6 +32,9 @@ Arrival = data.StructLayout({"epoch": unsigned(32), "context": unsigned(4)})
 class Endpoint(wiring.Component):
     """Serves the accelerator's reads and writes from the rank's memory, and rings its doorbell.
 
+    Where the core forwards, it also serves ordinary reads and writes of other ranks, under an AXI
+    ID of their own, and sends this rank's.
+
     Parameters
     ----------
     rank
@@ -37,6 +48,8 @@ class Endpoint(wiring.Component):
     arrival : an arrival to send; taken when its packet starts
     acknowledged : the last arrival was answered (one cycle)
     acknowledgement : how, in that cycle
+    requests, writes : where the core forwards: this rank's ordinary requests (`PacketSource`)
+    read_data, write_responses : their answers (`Beat`), which must be taken at once
 
     Timing
     ------
@@ -47,6 +60,12 @@ class Endpoint(wiring.Component):
     def __init__(self, config: SwitchConfig, *, rank: int):
         self._config = config
         self._rank = rank
+        ordinary = {
+            "requests": In(PacketSource(config)),
+            "writes": In(PacketSource(config)),
+            "read_data": Out(stream.Signature(Beat(config))),
+            "write_responses": Out(stream.Signature(Beat(config))),
+        }
         super().__init__(
             {
                 "rx": In(LinkSignature(config)),
@@ -58,6 +77,7 @@ class Endpoint(wiring.Component):
                 "acknowledged": Out(1),
                 "acknowledgement": Out(Response),
             }
+            | (ordinary if config.forwards else {})
         )
 
     def elaborate(self, platform):
@@ -79,12 +99,39 @@ class Endpoint(wiring.Component):
         connect(m, getattr(receiver, f"channel_{channels.WRITE_DATA}"), writes.i)
         connect(m, reads.o, transmitter.read_data)
         connect(m, writes.o, transmitter.write_responses)
-        self._connect_axi(m, reads, writes)
+        if config.forwards:
+            self._forward(m, receiver, transmitter, reads, writes)
+        else:
+            self._connect_axi(m, self.axi, reads, writes)
         self._arrive(m, receiver, transmitter)
+        if not config.forwards:
+            # This endpoint asks for nothing, so whatever ordinary answer comes is dropped.
+            for number in (channels.CORE_READ_DATA, channels.CORE_WRITE_RESPONSE):
+                m.d.comb += getattr(receiver, f"channel_{number}").ready.eq(1)
         return m
 
-    def _connect_axi(self, m, reads, writes):
-        axi = self.axi
+    def _forward(self, m, receiver, transmitter, reads, writes):
+        """Ordinary requests of others, beside the accelerator's, and this rank's own."""
+        config, rank = self._config, self._rank
+        m.submodules.core_reads = core_reads = ReadEngine(config, source=rank, inc=False)
+        m.submodules.core_writes = core_writes = WriteEngine(config, source=rank, inc=False)
+        m.submodules.share = share = AxiShare(config)
+        self._connect_axi(m, share.managers[0], reads, writes)
+        self._connect_axi(m, share.managers[1], core_reads, core_writes)
+        connect(m, share.axi, flipped(self.axi))
+        for number, user in (
+            (channels.CORE_READ_REQUEST, core_reads.i),
+            (channels.CORE_WRITE_DATA, core_writes.i),
+            (channels.CORE_READ_DATA, flipped(self.read_data)),
+            (channels.CORE_WRITE_RESPONSE, flipped(self.write_responses)),
+        ):
+            connect(m, getattr(receiver, f"channel_{number}"), user)
+        connect(m, core_reads.o, transmitter.core_read_data)
+        connect(m, core_writes.o, transmitter.core_write_responses)
+        connect(m, flipped(self.requests), transmitter.core_requests)
+        connect(m, flipped(self.writes), transmitter.core_writes)
+
+    def _connect_axi(self, m, axi, reads, writes):
         size = self._config.flit_address_bits
         for engine, channel in ((reads, "ar"), (writes, "aw")):
             for name in ("addr", "len", "valid"):
@@ -129,6 +176,3 @@ class Endpoint(wiring.Component):
             self.acknowledged.eq(answer.valid),
             self.acknowledgement.eq(answer.payload.header.status),
         ]
-        # Ordinary answers: this endpoint asks for nothing, so whatever comes is dropped.
-        for number in (channels.CORE_READ_DATA, channels.CORE_WRITE_RESPONSE):
-            m.d.comb += getattr(receiver, f"channel_{number}").ready.eq(1)

@@ -1,14 +1,16 @@
 """A switch port: sorts what a rank sends by INC, and shares the link to it."""
 
-from amaranth import Module
+from amaranth import Cat, Module
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from ..config import SwitchConfig
-from ..interfaces import Beat, LinkSignature, PacketSource
+from ..interfaces import Beat, LinkSignature, PacketSource, virtual_channel
 from . import channels
+from .core import Core
 from .core_stub import CoreStub
 from .receiver import Receiver
+from .route import Route, RoutedBeat
 from .transmitter import Transmitter
 
 __all__ = ["Port"]
@@ -28,12 +30,17 @@ class Port(wiring.Component):
     flags : its writes of flags
     answers : its answers to arrivals
     starved : ``requests`` waits for credits
+    to_core_requests, to_core_read_data, to_core_writes, to_core_write_responses : where the core
+        forwards: ordinary packets from the rank, routed (`RoutedBeat`)
+    core_requests, core_read_data, core_writes, core_write_responses : those to the rank
+    refused, dropped : an ordinary request is refused, an answer goes nowhere, in this cycle
 
     Timing
     ------
     Link to accelerator: no latency (arrivals: one cycle). Head to link: one cycle.
 
-    Ordinary packets end in `CoreStub`, which answers each with DECERR.
+    Ordinary packets end in `CoreStub`, which answers each with DECERR; where the core forwards,
+    only those that its map has no place for do.
     """
 
     def __init__(self, config: SwitchConfig):
@@ -41,6 +48,13 @@ class Port(wiring.Component):
         sources = {
             spec.name: In(PacketSource(config)) for spec in channels.accelerator_sources(config)
         }
+        if config.forwards:
+            sources |= {
+                f"to_core_{name}": Out(stream.Signature(RoutedBeat(config)))
+                for name in Core.CLASSES
+            }
+            sources |= {f"core_{name}": In(PacketSource(config)) for name in Core.CLASSES}
+            sources |= {"refused": Out(2), "dropped": Out(2)}
         super().__init__(
             {
                 "rx": In(LinkSignature(config)),
@@ -57,7 +71,11 @@ class Port(wiring.Component):
         m = Module()
         config = self._config
         accelerator = channels.accelerator_sources(config)
-        m.submodules.receiver = receiver = Receiver(config, channels.port_channels(config))
+        m.submodules.receiver = receiver = Receiver(
+            config,
+            channels.port_channels(config),
+            whole=channels.WHOLE if config.forwards else (),
+        )
         m.submodules.transmitter = transmitter = Transmitter(
             config, accelerator + channels.core_sources(config), channels.credits_to_rank(config)
         )
@@ -75,6 +93,12 @@ class Port(wiring.Component):
             (channels.READ_DATA, flipped(self.read_data)),
             (channels.WRITE_RESPONSE, flipped(self.write_responses)),
             (channels.WRITE_DATA, flipped(self.arrivals)),
+        ):
+            connect(m, getattr(receiver, f"channel_{number}"), user)
+        if config.forwards:
+            self._forward(m, receiver, transmitter, core)
+            return m
+        for number, user in (
             (channels.CORE_READ_REQUEST, core.requests),
             (channels.CORE_WRITE_DATA, core.writes),
         ):
@@ -82,3 +106,25 @@ class Port(wiring.Component):
         connect(m, core.read_data, transmitter.core_read_data)
         connect(m, core.write_responses, transmitter.core_write_responses)
         return m
+
+    def _forward(self, m, receiver, transmitter, stub):
+        """Ordinary packets to the core and from it; refused requests to the stub."""
+        refused, dropped = [], []
+        for name, message_class in Core.CLASSES.items():
+            number = virtual_channel(message_class, False)
+            route = Route(self._config, message_class=message_class)
+            m.submodules[f"route_{name}"] = route
+            connect(m, getattr(receiver, f"channel_{number}"), route.i)
+            if number in channels.WHOLE:
+                m.d.comb += route.flits.eq(getattr(receiver, f"flits_{number}"))
+            connect(m, route.o, flipped(getattr(self, f"to_core_{name}")))
+            connect(m, flipped(getattr(self, f"core_{name}")), getattr(transmitter, f"core_{name}"))
+            if name in ("requests", "writes"):
+                connect(m, route.refused, getattr(stub, name))
+                ends = route.refused.payload.last & route.refused.valid & route.refused.ready
+                refused.append(ends)
+            else:
+                dropped.append(route.dropped)
+        connect(m, stub.read_data, transmitter.refused_reads)
+        connect(m, stub.write_responses, transmitter.refused_writes)
+        m.d.comb += [self.refused.eq(Cat(refused)), self.dropped.eq(Cat(dropped))]

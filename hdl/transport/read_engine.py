@@ -36,6 +36,8 @@ class ReadEngine(wiring.Component):
     ----------
     source
         The rank's number, for the headers of its answers.
+    inc
+        Whether it serves the accelerator.
 
     Members
     -------
@@ -59,9 +61,10 @@ class ReadEngine(wiring.Component):
     the response of its own beat.
     """
 
-    def __init__(self, config: SwitchConfig, *, source: int):
+    def __init__(self, config: SwitchConfig, *, source: int, inc: bool = True):
         self._config = config
         self._source = source
+        self._inc = int(inc)
         super().__init__(
             {
                 "i": In(stream.Signature(Beat(config))),
@@ -198,7 +201,7 @@ class ReadEngine(wiring.Component):
             pending.o.ready.eq(head.ready & begins),
             head.payload.flits.eq(pending.o.payload.flits),
             head.payload.header.message_class.eq(MessageClass.READ_DATA),
-            head.payload.header.inc.eq(1),
+            head.payload.header.inc.eq(self._inc),
             head.payload.header.source.eq(self._source),
             head.payload.header.destination.eq(pending.o.payload.destination),
             head.payload.header.context.eq(pending.o.payload.context),

@@ -1,5 +1,7 @@
 """The receiving end of a link: a queue a virtual channel, credits back, packets out."""
 
+from collections.abc import Collection
+
 from amaranth import Cat, Const, Module, Mux, Signal, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
@@ -112,11 +114,15 @@ class Receiver(wiring.Component):
         By virtual channel: flits that its queue holds, which are the credits that the sender
         starts with. 0 is for a channel whose user takes every beat at once: it has no queue and
         returns a credit as a flit arrives.
+    whole
+        Channels with queue and payload whose packets are given when their last flit is in, so that
+        a beat follows each cycle.
 
     Members
     -------
     link : the link's far end
     channel_N : beats of channel N (`Beat`); of a channel without queue, ``ready`` must stay 1
+    flits_N : of a channel of ``whole``: flits of payload that the packet at ``channel_N`` has
     credit : credits to return, one bit a channel
 
     Timing
@@ -129,15 +135,17 @@ class Receiver(wiring.Component):
     A channel that is not read fills its own queue and stops nobody else.
     """
 
-    def __init__(self, config: SwitchConfig, channels: dict[int, int]):
+    def __init__(self, config: SwitchConfig, channels: dict[int, int], whole: Collection[int] = ()):
         self._config = config
         self._channels = dict(channels)
+        self._whole = tuple(whole)
         super().__init__(
             {"link": In(LinkSignature(config)), "credit": Out(VIRTUAL_CHANNELS)}
             | {
                 f"channel_{number}": Out(stream.Signature(Beat(config)))
                 for number in self._channels
             }
+            | {f"flits_{number}": Out(range(config.payload_flits + 2)) for number in self._whole}
         )
 
     def elaborate(self, platform):
@@ -166,10 +174,41 @@ class Receiver(wiring.Component):
                 ]
             else:
                 m.submodules[f"queue_{number}"] = queue = Queue(ChannelFlit(config), depth=depth)
-                connect(m, queue.o, depacketizer.i)
+                if number in self._whole:
+                    self._hold(m, number, depth, arrives, arrived, queue, depacketizer)
+                else:
+                    connect(m, queue.o, depacketizer.i)
                 m.d.comb += [
                     queue.i.valid.eq(arrives),  # room is sure: the sender held a credit
                     queue.i.payload.eq(arrived),
                     self.credit[number].eq(queue.o.valid & queue.o.ready),
                 ]
         return m
+
+    def _hold(self, m, number, depth, arrives, arrived, queue, depacketizer):
+        """Lead the queue on only while a whole packet is in it, and count that one's payload."""
+        config = self._config
+        flits = getattr(self, f"flits_{number}")
+        most = config.payload_flits + 1  # and more: too long
+        m.submodules[f"packets_{number}"] = packets = Queue(
+            flits.shape(), depth=depth // config.header_flits
+        )
+        counted = Signal.like(flits)  # flits of payload that came before this one
+        headers = Signal(range(config.header_flits + 1))  # flits of the header still to come
+        in_header = arrived.first | (headers != 0)
+        following = Mux(in_header, 0, Mux(counted == most, most, counted + 1))
+        with m.If(arrives):
+            m.d.sync += [
+                counted.eq(following),
+                headers.eq(Mux(arrived.first, config.header_flits - 1, headers - in_header)),
+            ]
+        leaves = queue.o.valid & queue.o.ready & queue.o.payload.last
+        m.d.comb += [
+            packets.i.valid.eq(arrives & arrived.last),
+            packets.i.payload.eq(following),
+            flits.eq(packets.o.payload),
+            packets.o.ready.eq(leaves),
+            depacketizer.i.valid.eq(queue.o.valid & packets.o.valid),
+            depacketizer.i.payload.eq(queue.o.payload),
+            queue.o.ready.eq(depacketizer.i.ready & packets.o.valid),
+        ]

@@ -151,6 +151,7 @@ class Transmitter(wiring.Component):
             [spec.inc for spec in self._sources],
             longest=self._config.packet_flits,
             by_flits=self._config.link_share == "flits",
+            core_by_flits=self._config.forwards,
         )
         choose = Signal()
         chosen = Signal(len(self._sources))

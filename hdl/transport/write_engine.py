@@ -41,6 +41,8 @@ class WriteEngine(wiring.Component):
     ----------
     source
         The rank's number, for the headers of its answers.
+    inc
+        Whether it serves the accelerator.
 
     Members
     -------
@@ -62,9 +64,10 @@ class WriteEngine(wiring.Component):
     touches nothing; it waits until those before it are answered, and is then answered with OKAY.
     """
 
-    def __init__(self, config: SwitchConfig, *, source: int):
+    def __init__(self, config: SwitchConfig, *, source: int, inc: bool = True):
         self._config = config
         self._source = source
+        self._inc = int(inc)
         super().__init__(
             {
                 "i": In(stream.Signature(Beat(config))),
@@ -208,7 +211,7 @@ class WriteEngine(wiring.Component):
             head.valid.eq(answers.o.valid),
             answers.o.ready.eq(head.ready),
             header.message_class.eq(MessageClass.WRITE_RESPONSE),
-            header.inc.eq(1),
+            header.inc.eq(self._inc),
             header.source.eq(self._source),
             header.destination.eq(answer.destination),
             header.context.eq(answer.context),

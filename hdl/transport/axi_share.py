@@ -1,0 +1,107 @@
+"""Two managers at one AXI4 memory: the accelerator's requests and ordinary ones."""
+
+from amaranth import Cat, Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ..config import SwitchConfig
+from ..interfaces import Axi4Signature
+from ..stream import Queue
+from .arbiter import DeficitRoundRobin
+
+__all__ = ["AxiShare"]
+
+MANAGERS = 2
+#: Write bursts whose address is out and whose data is not.
+WRITE_BURSTS = 4
+ADDRESS_SIGNALS = ("addr", "len", "size", "burst")
+
+
+class AxiShare(wiring.Component):
+    """Leads two managers to one memory, with an AXI ID each.
+
+    Members
+    -------
+    managers : `Axi4Signature`, subordinate; their IDs are ignored, and they take each R and B at
+        once
+    axi : the memory; manager k has ID k
+
+    Timing
+    ------
+    No latency. While both have addresses to give they have equally many beats.
+
+    Ordering and stalls
+    -------------------
+    An address that is offered stays until it is taken. Write data goes in the order of its
+    addresses, not before them, as AXI4 without write interleaving asks: a manager's data waits
+    until the other's burst, whose address was first, has ended. Answers of the two may come in any
+    order, R also beat by beat.
+    """
+
+    def __init__(self, config: SwitchConfig):
+        self._config = config
+        axi = Axi4Signature(address_bits=config.address_bits, data_bytes=config.flit_bytes)
+        super().__init__({"managers": In(axi).array(MANAGERS), "axi": Out(axi)})
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.order = order = Queue(MANAGERS - 1, depth=WRITE_BURSTS)
+        self._address(m, "ar", 1)
+        taken, index = self._address(m, "aw", order.i.ready)
+        m.d.comb += [order.i.valid.eq(taken), order.i.payload.eq(index)]
+        self._data(m, order)
+        self._answers(m)
+        return m
+
+    def _address(self, m, channel, may):
+        """One address channel; whether an address is taken, and whose."""
+        config = self._config
+        turn = DeficitRoundRobin(MANAGERS, longest=config.payload_flits)
+        m.submodules[f"{channel}_turn"] = turn
+        offers = Signal(MANAGERS, name=f"{channel}_offers")
+        offered = Signal(MANAGERS, name=f"{channel}_offered")  # and not taken yet
+        grant = Signal(MANAGERS, name=f"{channel}_grant")
+        valid, ready = getattr(self.axi, f"{channel}valid"), getattr(self.axi, f"{channel}ready")
+        length = getattr(self.axi, f"{channel}len")
+        taken = valid & ready
+        m.d.comb += [
+            offers.eq(Cat(getattr(manager, f"{channel}valid") for manager in self.managers)),
+            turn.requests.eq(offers),
+            grant.eq(Mux(offered.any(), offered, turn.grant)),
+            valid.eq(grant.any() & may),
+            turn.used.eq(Mux(taken, grant, 0)),
+            turn.charged.eq(turn.used),
+            turn.flits.eq(length + 1),
+            getattr(self.axi, f"{channel}id").eq(grant[1]),
+        ]
+        m.d.sync += offered.eq(Mux(valid & ~ready, grant, 0))
+        for index, manager in enumerate(self.managers):
+            m.d.comb += getattr(manager, f"{channel}ready").eq(grant[index] & may & ready)
+            with m.If(grant[index]):
+                for name in ADDRESS_SIGNALS:
+                    name = f"{channel}{name}"
+                    m.d.comb += getattr(self.axi, name).eq(getattr(manager, name))
+        return taken, grant[1]
+
+    def _data(self, m, order):
+        axi = self.axi
+        whose = order.o.payload
+        for index, manager in enumerate(self.managers):
+            turn = order.o.valid & (whose == index)
+            with m.If(turn):
+                m.d.comb += axi.wvalid.eq(manager.wvalid)
+                for name in ("wdata", "wstrb", "wlast"):
+                    m.d.comb += getattr(axi, name).eq(getattr(manager, name))
+            m.d.comb += manager.wready.eq(turn & axi.wready)
+        m.d.comb += order.o.ready.eq(axi.wvalid & axi.wready & axi.wlast)
+
+    def _answers(self, m):
+        axi = self.axi
+        m.d.comb += [axi.rready.eq(1), axi.bready.eq(1)]
+        for index, manager in enumerate(self.managers):
+            m.d.comb += [
+                manager.rvalid.eq(axi.rvalid & (axi.rid == index)),
+                manager.bvalid.eq(axi.bvalid & (axi.bid == index)),
+            ]
+            for name in ("rdata", "rresp", "rlast", "bresp"):
+                m.d.comb += getattr(manager, name).eq(getattr(axi, name))
