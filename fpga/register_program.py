@@ -116,7 +116,7 @@ class RegisterPlayer(wiring.Component):
     done : one cycle: every step went well
     failed : one cycle: a value or response was wrong, or time ran out; ``late`` tells them apart
 
-    After a time-out an access may still be unanswered; its answer is dropped when it comes.
+    No access is left unanswered: time that has run out is told with the next answer.
     """
 
     def __init__(self, steps: Sequence[Step], *, time_out: int):
@@ -209,8 +209,11 @@ class RegisterPlayer(wiring.Component):
                 with m.Elif(passed):
                     m.d.sync += program.addr.eq(program.addr + 1)
                     m.next = "FETCH"
-                with m.Elif(wrong | (cycles == self._time_out)):
-                    m.d.comb += [self.failed.eq(1), self.late.eq(~wrong)]
+                with m.Elif(wrong):
+                    m.d.comb += self.failed.eq(1)
+                    m.next = "IDLE"
+                with m.Elif(axil.rvalid & (cycles == self._time_out)):
+                    m.d.comb += [self.failed.eq(1), self.late.eq(1)]
                     m.next = "IDLE"
                 with m.Elif(axil.rvalid):  # an AWAIT that has to read again
                     m.next = "ISSUE"

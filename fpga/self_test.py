@@ -1,13 +1,13 @@
-"""A whole system that tests itself: fills the memories, runs an All-Reduce, looks at every byte."""
+"""A test without a host: fills the memories, runs an All-Reduce, looks at every byte."""
 
-from amaranth import Array, Cat, Module, Mux, Signal
+from amaranth import Array, Module, Mux, Signal
 from amaranth.lib import enum, wiring
-from amaranth.lib.wiring import In, Out, connect
+from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hdl.config import SwitchConfig
-from hdl.storage import BlockStorage
-from hdl.system import System
+from hdl.interfaces import Axi4LiteSignature
 
+from .host_memory import READ_DELAY, HostMemorySignature
 from .pattern import ELEMENT_BYTES, VALUE_DELAY, Pattern, PatternGenerator
 from .register_program import RegisterPlayer, all_reduce
 
@@ -31,12 +31,15 @@ class Fault(enum.Enum, shape=2):
 
 
 class SelfTest(wiring.Component):
-    """Ranks, links and switch with a host in hardware; runs once by itself and then at each start.
+    """A host in hardware beside a system; runs once by itself and then at each start.
 
     Members
     -------
     start : test again; ignored while a test is under way
-    busy : a test is under way
+    reset : set the system back, whatever it was at; one cycle, before a test
+    axil : the system's registers (`Axi4LiteSignature`, manager)
+    memory : the rank memories
+    busy : a test is under way, from the cycle after ``start`` on; registers and memories are its
     passed : the last test found nothing wrong
     failed : the last test found something wrong; ``fault`` says what
     fault : see `Fault`
@@ -45,8 +48,7 @@ class SelfTest(wiring.Component):
     --------------
     One fp16 All-Reduce in place over half of every rank's memory, at another address in each, its
     last flit not full (`Pattern`). The posted instruction's status, the operation's status, every
-    rank's flag and every byte of every memory are compared. Nothing is left over from one test to
-    the next but the epoch, which counts on.
+    rank's flag and every byte of every memory are compared. Nothing is left of what was before.
 
     Timing
     ------
@@ -64,6 +66,9 @@ class SelfTest(wiring.Component):
         super().__init__(
             {
                 "start": In(1),
+                "reset": Out(1),
+                "axil": Out(Axi4LiteSignature()),
+                "memory": Out(HostMemorySignature(config)),
                 "busy": Out(1),
                 "passed": Out(1),
                 "failed": Out(1),
@@ -81,16 +86,14 @@ class SelfTest(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config, pattern = self._config, self._pattern
-        m.submodules.system = system = System(config)
         m.submodules.host = self._host = host = RegisterPlayer(
             all_reduce(config, pattern), time_out=self.time_out
         )
         m.submodules.generator = self._generator = PatternGenerator(pattern)
-        connect(m, host.axil, system.axil)
+        connect(m, host.axil, flipped(self.axil))
 
         self._rank = Signal(range(config.ranks))
         self._element = Signal(range(pattern.memory_elements))
-        self._running = Signal()
         # The element whose value the generator gives, and what is done with it.
         self._stepping = Signal()
         self._comparing = Signal()
@@ -99,10 +102,7 @@ class SelfTest(wiring.Component):
         compares = self._delayed(m, "comparing", self._comparing, VALUE_DELAY)
         self._fills = stepped & ~compares
         self._compares = stepped & compares
-        self._read_at = self._delayed(m, "read", self._element, VALUE_DELAY - 1)
-        self._read_data = Array(Signal(config.flit_bits) for _ in range(config.ranks))
-        for rank in range(config.ranks):
-            self._storage(m, rank, system.storage[rank])
+        self._access(m)
         self._sequence(m)
         return m
 
@@ -114,29 +114,22 @@ class SelfTest(wiring.Component):
             value = later
         return value
 
-    def _storage(self, m, rank, port):
-        """`rank`'s memory: the system's while it runs, the test's before and after."""
-        lanes = self._config.lanes
-        m.submodules[f"storage_{rank}"] = storage = BlockStorage(self._config)
-        own = storage.port
-        lane = self._valued[: (lanes - 1).bit_length()]
-        m.d.comb += [port.read_data.eq(own.read_data), self._read_data[rank].eq(own.read_data)]
-        with m.If(self._running):
-            for name in ("read_enable", "read_address", "write_enable", "write_address"):
-                m.d.comb += getattr(own, name).eq(getattr(port, name))
-            m.d.comb += [
-                own.write_data.eq(port.write_data),
-                own.write_strobe.eq(port.write_strobe),
-            ]
-        with m.Else():
-            m.d.comb += [
-                own.read_enable.eq(1),
-                own.read_address.eq(self._read_at >> len(lane)),
-                own.write_enable.eq(self._fills & (self._rank == rank)),
-                own.write_address.eq(self._valued >> len(lane)),
-                own.write_data.eq(Cat(self._generator.value for _ in range(lanes))),
-                own.write_strobe.eq(Cat((lane == each).replicate(2) for each in range(lanes))),
-            ]
+    def _access(self, m):
+        """Fill with the generator's values, and read so that an element meets its value.
+
+        Nothing else uses the memories then, so no access waits.
+        """
+        memory = self.memory
+        # One register behind the generator's value stands the one it is compared with.
+        read_at = self._delayed(m, "read", self._element, VALUE_DELAY + 1 - READ_DELAY)
+        m.d.comb += [
+            memory.rank.eq(self._rank),
+            memory.address.eq(Mux(self._fills, self._valued, read_at) * ELEMENT_BYTES),
+            memory.read_enable.eq(self.busy & ~self._fills),
+            memory.write_enable.eq(self._fills),
+            memory.write_data.eq(self._generator.value),
+            memory.write_strobe.eq((1 << ELEMENT_BYTES) - 1),
+        ]
 
     def _sequence(self, m):
         """Fill, run, compare; power-up counts as a start."""
@@ -168,13 +161,13 @@ class SelfTest(wiring.Component):
                     m.d.sync += self._rank.eq(self._rank + 1)
                     m.next = then[1]
 
-        with m.FSM(name="test", init="BEGIN"):
+        with m.FSM(name="test", init="BEGIN") as fsm:
             with m.State("IDLE"):
                 with m.If(self.start):
                     m.next = "BEGIN"
             with m.State("BEGIN"):
+                m.d.comb += self.reset.eq(1)
                 m.d.sync += [
-                    self.busy.eq(1),
                     self.passed.eq(0),
                     self.failed.eq(0),
                     self.fault.eq(Fault.NONE),
@@ -191,16 +184,14 @@ class SelfTest(wiring.Component):
             with m.State("FILL_DRAIN"):  # until the last value is written
                 next_rank(("RUN", "FILL_LOAD"))
             with m.State("RUN"):
-                m.d.comb += [self._running.eq(1), host.start.eq(1)]
+                m.d.comb += host.start.eq(1)
                 m.next = "RUNNING"
             with m.State("RUNNING"):
-                m.d.comb += self._running.eq(1)
                 with m.If(host.done):
                     m.next = "COMPARE_LOAD"
                 with m.Elif(host.failed):
                     m.d.sync += [
                         self.failed.eq(1),
-                        self.busy.eq(0),
                         self.fault.eq(Mux(host.late, Fault.TIME_OUT, Fault.STATUS)),
                     ]
                     m.next = "IDLE"
@@ -215,9 +206,12 @@ class SelfTest(wiring.Component):
             with m.State("COMPARE_DRAIN"):  # until the last element is compared
                 next_rank(("END", "COMPARE_LOAD"))
             with m.State("END"):
-                m.d.sync += [self.busy.eq(0), self.passed.eq(self.fault == Fault.NONE)]
-                m.d.sync += self.failed.eq(self.fault != Fault.NONE)
+                m.d.sync += [
+                    self.passed.eq(self.fault == Fault.NONE),
+                    self.failed.eq(self.fault != Fault.NONE),
+                ]
                 m.next = "IDLE"
+        m.d.comb += self.busy.eq(~fsm.ongoing("IDLE"))
         with m.If(wrong):
             m.d.sync += self.fault.eq(Fault.DATA)
 
@@ -234,17 +228,12 @@ class SelfTest(wiring.Component):
 
         The flag's own bytes are written by the switch; the host has compared its epoch.
         """
-        pattern, lanes = self._pattern, self._config.lanes
         compared, differs = Signal(), Signal()
-        flag_element = pattern.flag_address // ELEMENT_BYTES
-        flit = Signal(self._config.flit_bits)
+        flag_element = self._pattern.flag_address // ELEMENT_BYTES
         expected = Signal.like(self._generator.value)
-        lane = Signal((lanes - 1).bit_length())
         m.d.sync += [
             compared.eq(self._compares & (self._valued < flag_element)),
-            flit.eq(self._read_data[self._rank]),
             expected.eq(self._generator.value),
-            lane.eq(self._valued),
-            differs.eq(compared & (flit.word_select(lane, 16) != expected)),
+            differs.eq(compared & (self.memory.read_data != expected)),
         ]
         m.d.comb += wrong.eq(differs)

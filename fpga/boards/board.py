@@ -12,8 +12,10 @@ from amaranth.build.run import BuildPlan
 from hdl.building.resources import OverDevice, Resources
 from hdl.config import SwitchConfig
 
+from ..host.frames import BAUD
 from ..pattern import Pattern
-from ..self_test import SelfTest
+from ..top import BoardCore
+from ..uart import divisor
 
 __all__ = ["Board"]
 
@@ -80,11 +82,12 @@ class Board:
         Raises
         ------
         ConfigError
-            The board or its self-test cannot do this.
+            The board, its self-test or its UART cannot do this.
         OverDevice
             The rank memories alone are more than the device has.
         """
         self.check_clock(config)
+        divisor(config.clock_hz, BAUD)
         Pattern(config)
         needed = config.ranks * config.memory_bytes
         has = int(self.available.bram * self.bram_bytes)
@@ -94,9 +97,9 @@ class Board:
                 f"{self.device}, not take {needed}"
             )
 
-    def core(self, config: SwitchConfig) -> SelfTest:
-        """What stands on the board, without clock, pins and LEDs."""
-        return SelfTest(config)
+    def core(self, config: SwitchConfig) -> BoardCore:
+        """What stands on the board, without clock and pins."""
+        return BoardCore(config)
 
     def plan(self, config: SwitchConfig) -> BuildPlan:
         """Files and commands of the board's build, the same bytes in any folder."""

@@ -43,7 +43,7 @@ BUSY_PAUSE, BUSY_SECONDS = 0.01, 10.0
 class Port(Protocol):
     """What a client needs of a serial port; pyserial's `Serial` is one."""
 
-    #: Seconds that `read` waits at most.
+    #: Seconds that `read` waits at most; it gives nothing only after these.
     timeout: float | None
 
     def write(self, data: bytes, /) -> int | None: ...
@@ -254,7 +254,10 @@ class Client:
         end = time.monotonic() + self._timeout
         answer, again = None, False
         while answer is None and not again and time.monotonic() < end:
-            for event in self._decoder.feed(self._receive()):
+            received = self._receive()
+            if not received:  # the port has waited as long
+                break
+            for event in self._decoder.feed(received):
                 if isinstance(event, Damage):
                     self.statistics.damaged += 1
                 elif event.head == opcode_byte(Opcode.NONE, answer=True):

@@ -22,8 +22,8 @@ from .verilog import to_verilog
 __all__ = ["BoardResult", "build_board"]
 
 BITSTREAM = "top.bit"
-#: Module name of the design without clock, pins and LEDs.
-CORE = "self_test"
+#: Module name of the design without clock and pins.
+CORE = "board_core"
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def _place_and_route(plan, folder: Path, progress: Progress) -> Findings:
 
 
 def _estimate(board, config: SwitchConfig, progress: Progress) -> Findings:
-    """Of the design without clock, pins and LEDs: pads of another vendor mean nothing to Yosys."""
+    """Of the design without clock and pins: pads of another vendor mean nothing to Yosys."""
     text = to_verilog(board.core(config), CORE)
     resources = estimate(text, CORE, board.family, phases=progress.phase)
     progress.over()

@@ -8,10 +8,11 @@ from amaranth import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-import fpga.self_test
+import fpga.prototype
 import hdl.system
 from fpga.pattern import Pattern
-from fpga.self_test import Fault, SelfTest
+from fpga.prototype import Prototype
+from fpga.self_test import Fault
 from hdl.config import SwitchConfig
 from hdl.interfaces import StorageSignature
 from hdl.storage import BlockStorage
@@ -86,7 +87,7 @@ class CuttableLink(Link):
 
 
 class Bench(wiring.Component):
-    """A self-test with faults to choose: one compiled model serves every test."""
+    """A prototype with faults to choose: one compiled model serves every test."""
 
     def __init__(self):
         super().__init__(
@@ -103,10 +104,10 @@ class Bench(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.test = test = SelfTest(SMALL)
-        m.d.comb += test.start.eq(self.start)
+        m.submodules.prototype = prototype = Prototype(SMALL)
+        m.d.comb += prototype.button.eq(self.start)
         for name in ("busy", "passed", "failed", "fault"):
-            m.d.comb += getattr(self, name).eq(getattr(test, name))
+            m.d.comb += getattr(self, name).eq(getattr(prototype, name))
         return m
 
 
@@ -121,7 +122,7 @@ def engine():
         return FaultyStorage(config, Mux(bench.rank == rank, bench.fault_chosen, 0), inside)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fpga.self_test, "BlockStorage", storage)
+        patch.setattr(fpga.prototype, "BlockStorage", storage)
         cut = bench.fault_chosen == FAULTS.index("dead link")
         patch.setattr(hdl.system, "Link", lambda config: CuttableLink(config, cut))
         engine = engines.create("cxxrtl", lambda: bench)
@@ -131,7 +132,7 @@ def engine():
 
 
 def finish(engine, limit: int = LIMIT):
-    engine.step(2)  # the test begins within two cycles
+    engine.step(3)  # the test begins within three cycles
     for _ in range(limit // 10):
         if not engine.get("busy"):
             return
@@ -148,7 +149,7 @@ def again(engine):
     engine.set("start", 1)
     engine.step()
     engine.set("start", 0)
-    engine.step()
+    engine.step(2)
     assert engine.get("busy")
     assert outcome(engine) == (0, 0, Fault.NONE)
     finish(engine)
@@ -189,16 +190,19 @@ def test_start_while_busy_is_ignored(engine):
 
 @needs_compiler
 def test_a_dead_link_ends_in_a_time_out(engine):
-    """The last test here: credits and packets stay lost until a reset."""
+    """The next test begins with a reset, so credits and packets that were lost are back."""
     engine.set("fault_chosen", FAULTS.index("dead link"))
     again(engine)
     assert outcome(engine) == (0, 1, Fault.TIME_OUT)
+    engine.set("fault_chosen", 0)
+    again(engine)
+    assert outcome(engine) == (1, 0, Fault.NONE)
 
 
 @needs_compiler
 @pytest.mark.long
 @pytest.mark.parametrize("preset", ["arty", "ulx3s-85f"])
 def test_the_boards_configurations_pass(preset):
-    made = engines.create("cxxrtl", lambda: SelfTest(SwitchConfig.preset(preset)))
+    made = engines.create("cxxrtl", lambda: Prototype(SwitchConfig.preset(preset)))
     finish(made, 500_000)
     assert outcome(made) == (1, 0, Fault.NONE)
