@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from . import stream_queue
+from . import barrier, flag_writer, stream_queue, wave_controller, wave_table, write_tracker
 from .proof import Proof
 
 __all__ = ["PROOFS"]
 
 #: By name, in the order of the list in the documentation.
 PROOFS: dict[str, Proof] = {
-    proof.name: proof for module in (stream_queue,) for proof in module.PROOFS
+    proof.name: proof for module in (stream_queue, barrier, wave_controller, wave_table, write_tracker, flag_writer) for proof in module.PROOFS
 }

