@@ -17,6 +17,7 @@ PHASES = {
     "generate": "generate the design",
     "compile": "compile it (once; kept in the cache)",
     "load": "load the simulator",
+    "fill": "fill the memories",
     "run": "run",
     "compare": "compare every byte",
 }
@@ -99,6 +100,11 @@ class RunProgress:
         self._progress.update(
             self._task, completed=cycles, total=total, note=f"{cycles:,} cycles{speed}"
         )
+
+    def part(self, done: int, total: int):
+        """So much of the present phase is done; of a phase that says so."""
+        if self._task is not None:
+            self._progress.update(self._task, completed=done, total=max(total, 1))
 
     def _forget_run(self):
         """One run is shown at a time."""
