@@ -64,9 +64,11 @@ run: env ## Default All-Reduce with waveform and picture, then the Arty build
 	$(PY) -m hdl.build --board arty
 
 .PHONY: boards
-boards: env ## Arty build (plan, resources) and a placed and routed ULX3S bitstream
+boards: env ## Arty plans with resources, and bitstreams of both ECP5 boards
 	$(PY) -m hdl.build --board arty
+	$(PY) -m hdl.build --board arty-100
 	$(PY) -m hdl.build --board ulx3s-85f
+	$(PY) -m hdl.build --board ecpix5-85f
 
 .PHONY: waves
 waves: env ## Draw the pictures of waves in the docs again

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from amaranth import ClockDomain, Instance, Module, Signal
+from amaranth.lib import io
 from amaranth.lib.cdc import ResetSynchronizer
 
 from hdl.config import ConfigError
 
-__all__ = ["PllSettings", "add_pll"]
+__all__ = ["PllSettings", "add_pll", "clock_by_pll"]
 
 #: Limits of the EHXPLLL (ECP5 and ECP5-5G Family Data Sheet, FPGA-DS-02012).
 DIVIDERS = range(1, 129)
@@ -53,8 +55,11 @@ class PllSettings:
         )
 
 
-def add_pll(m: Module, source, settings: PllSettings) -> Signal:
-    """The domain ``sync`` from clock `source`, in reset until the PLL has locked; its clock."""
+def add_pll(m: Module, source, settings: PllSettings, *, reset=None) -> Signal:
+    """The domain ``sync`` from clock `source`; its clock.
+
+    It is in reset until the PLL has locked, and while `reset`, where one is given, is 1.
+    """
     clock = Signal(name="pll_clock")
     locked = Signal(name="pll_locked")
     m.submodules.pll = Instance(
@@ -86,5 +91,30 @@ def add_pll(m: Module, source, settings: PllSettings) -> Signal:
     )
     m.domains.sync = domain = ClockDomain("sync")
     m.d.comb += domain.clk.eq(clock)
-    m.submodules.reset = ResetSynchronizer(~locked, domain="sync")
+    m.submodules.reset = ResetSynchronizer(
+        ~locked if reset is None else ~locked | reset, domain="sync"
+    )
     return clock
+
+
+def clock_by_pll(
+    settings: PllSettings, clock_hz: int, *, oscillator: str, button: str | None = None
+) -> Callable[[Module, object], None]:
+    """Makes the domain ``sync`` at `clock_hz` in a board's top, of its platform's resources.
+
+    `oscillator` and `button` name resources; the domain is in reset while the button is pressed.
+    """
+
+    def make(m: Module, platform):
+        m.submodules.oscillator = source = _input(platform, oscillator)
+        reset = None
+        if button is not None:
+            m.submodules.reset_button = pressed = _input(platform, button)
+            reset = pressed.i
+        platform.add_clock_constraint(add_pll(m, source.i, settings, reset=reset), clock_hz)
+
+    return make
+
+
+def _input(platform, name: str) -> io.Buffer:
+    return io.Buffer("i", platform.request(name, 0, dir="-"))

@@ -26,6 +26,7 @@ PURPOSE = {
     "arty": "an Artix-7 35T with four emulated ranks",
     "arty-100": "an Artix-7 100T with four emulated ranks and quantized operations",
     "ulx3s-85f": "an ECP5-85F with four emulated ranks",
+    "ecpix5-85f": "an ECP5-5G 85F with four emulated ranks",
     "paper-fpga": "the paper's prototype",
     "paper-8gpu": "one of the paper's four switch planes",
 }

@@ -30,6 +30,7 @@ PRESET_TABLE = {
     "arty": (4, 8, 128, 512, 8, 4, 4, 16 << 10, 100e6),
     "arty-100": (4, 8, 128, 512, 8, 4, 4, 16 << 10, 100e6),
     "ulx3s-85f": (4, 8, 128, 512, 8, 4, 4, 16 << 10, 50e6),
+    "ecpix5-85f": (4, 8, 128, 512, 8, 4, 4, 16 << 10, 75e6),
     "paper-fpga": (4, 32, 4096, 4096, 16, 90, 8, 64 << 20, 250e6),
     "paper-8gpu": (8, 16, 128, 4096, 16, 1758, 563, 16 << 20, 7.03125e9),
 }
@@ -280,7 +281,8 @@ def test_preset_is_as_tabulated(name):
         c.memory_bytes,
         c.clock_hz,
     ) == PRESET_TABLE[name]
-    formats = {"arty": ("fp16",), "arty-100": ("fp16", "inq8"), "ulx3s-85f": ("fp16",)}
+    boards = dict.fromkeys(("arty", "ulx3s-85f", "ecpix5-85f"), ("fp16",))
+    formats = {**boards, "arty-100": ("fp16", "inq8")}
     assert c.formats == formats.get(name, DEFAULT_FORMATS)
 
 
@@ -306,13 +308,13 @@ def test_paper_latencies_are_250_and_80_ns():
     [
         (
             lambda: SwitchConfig.preset("dmeo"),
-            "preset: must be one of tiny, demo, arty, arty-100, ulx3s-85f, paper-fpga, paper-8gpu, "
-            "not 'dmeo'; did you mean 'demo'?",
+            "preset: must be one of tiny, demo, arty, arty-100, ulx3s-85f, ecpix5-85f, paper-fpga, "
+            "paper-8gpu, not 'dmeo'; did you mean 'demo'?",
         ),
         (
             lambda: SwitchConfig.load("ulx3s"),
-            "preset: must be one of tiny, demo, arty, arty-100, ulx3s-85f, paper-fpga, paper-8gpu, "
-            "not 'ulx3s'; did you mean 'ulx3s-85f'?",
+            "preset: must be one of tiny, demo, arty, arty-100, ulx3s-85f, ecpix5-85f, paper-fpga, "
+            "paper-8gpu, not 'ulx3s'; did you mean 'ulx3s-85f'?",
         ),
         (lambda: SwitchConfig.preset("demo", wave_byte=1), "not 'wave_byte'; did you mean"),
         (lambda: SwitchConfig.parse_setting("rank=4"), "not 'rank'; did you mean 'ranks'?"),

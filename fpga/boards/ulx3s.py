@@ -1,12 +1,11 @@
 """Radiona ULX3S with the ECP5-85F, placed and routed by open tools."""
 
-from amaranth.lib import io
 from amaranth_boards.ulx3s import ULX3S_85F_Platform
 
 from hdl.building.resources import Resources
 from hdl.config import SwitchConfig
 
-from ..ecp5_pll import PllSettings, add_pll
+from ..ecp5_pll import PllSettings, clock_by_pll
 from ..top import BoardTop
 from .board import Board
 
@@ -22,12 +21,7 @@ def _check_clock(config: SwitchConfig):
 
 def _top(config: SwitchConfig) -> BoardTop:
     settings = PllSettings.find(OSCILLATOR_HZ, config.clock_hz)
-
-    def clock(m, platform):
-        pin = platform.request("clk25", 0, dir="-")
-        m.submodules.oscillator = oscillator = io.Buffer("i", pin)
-        platform.add_clock_constraint(add_pll(m, oscillator.i, settings), config.clock_hz)
-
+    clock = clock_by_pll(settings, config.clock_hz, oscillator="clk25")
     return BoardTop(config, button=("button_fire", 0), clock=clock)
 
 

@@ -1,0 +1,50 @@
+"""LambdaConcept ECPIX-5 with the ECP5-5G 85F, placed and routed by open tools."""
+
+from amaranth_boards.ecpix5 import ECPIX585Platform
+
+from hdl.building.resources import Resources
+from hdl.config import SwitchConfig
+
+from ..ecp5_pll import PllSettings, clock_by_pll
+from ..top import BoardTop
+from .board import Board
+
+__all__ = ["ECPIX5_85F"]
+
+#: The board's oscillator.
+OSCILLATOR_HZ = 100_000_000
+
+#: Its LEDs have three colours each: blue for busy, green for pass, red for both kinds of fail.
+LEDS = (("rgb_led", 0, "b"), ("rgb_led", 1, "g"), ("rgb_led", 2, "r"), ("rgb_led", 3, "r"))
+
+
+def _check_clock(config: SwitchConfig):
+    PllSettings.find(OSCILLATOR_HZ, config.clock_hz)
+
+
+def _top(config: SwitchConfig) -> BoardTop:
+    settings = PllSettings.find(OSCILLATOR_HZ, config.clock_hz)
+    clock = clock_by_pll(settings, config.clock_hz, oscillator="clk100", button="rst")
+    # Its one button resets, after which a test starts, too.
+    return BoardTop(config, button=None, leds=LEDS, clock=clock)
+
+
+ECPIX5_85F = Board(
+    name="ecpix5-85f",
+    summary="LambdaConcept ECPIX-5 with ECP5-5G 85F: bitstream by Yosys, nextpnr and Trellis",
+    device="LFE5UM5G-85F-8BG554C",
+    family="ecp5",
+    preset="ecpix5-85f",
+    # ECP5 and ECP5-5G Family Data Sheet, FPGA-DS-02012, as nextpnr counts them.
+    available=Resources(lut=83_640, ff=83_640, bram=208, dsp=156),
+    bram_bytes=2048,
+    platform=ECPIX585Platform,
+    check_clock=_check_clock,
+    top=_top,
+    constraints="top.lpf",
+    # As on the ULX3S, for the same reasons.
+    options={
+        "nextpnr_opts": "--report timing.json --timing-allow-fail --placer static --router router2"
+    },
+    next_command="openFPGALoader --board ecpix5 {folder}/top.bit",
+)
