@@ -29,6 +29,8 @@ SMALL_CONFIG = SwitchConfig.preset("tiny", ranks=2, formats=("fp16",))
 #: Likewise with quantized operations, on multipliers of their own and on shared ones.
 QUANTIZING = SwitchConfig.preset("tiny", ranks=2, formats=("fp16", "inq8"))
 SHARED = QUANTIZING.replace(inq_reducer="shared")
+#: With a trace buffer.
+TRACING = SMALL_CONFIG.replace(trace_records=64)
 
 
 def verilator(*arguments: str) -> subprocess.CompletedProcess:
@@ -83,6 +85,7 @@ def run(capsys, *arguments: str) -> tuple[int, str, str]:
         (["--top", "scale-packets"], "formats: must have inq8 for scale-packets, not 'fp16,bf16'"),
         (["--top", "shared-reducer"], "inq_reducer: must be shared for shared-reducer, not 'sep"),
         (["--top", "reducer", "--set", "formats=inq8"], "must have fp16 or bf16 for reducer, not "),
+        (["--top", "trace-buffer"], "trace_records: must be more than 0 for trace-buffer, not 0"),
         (["--board", "arty", "--set", "clock_hz=5"], "clock_hz: must be 100000000 on the board"),
         (["--board", "ulx3s-85f", "--set", "clock_hz=80000001"], "clock_hz: must be one that "),
         (["--board", "arty", "--set", "formats=bf16"], "formats: must have fp16 for the self-test"),
@@ -147,6 +150,7 @@ ONLY_IN = {
     "scale-packer": QUANTIZING,
     "scale-packets": QUANTIZING,
     "shared-reducer": SHARED,
+    "trace-buffer": TRACING,
 }
 #: Components that are others where quantized operations are built.
 QUANTIZED = [
@@ -163,7 +167,8 @@ def built() -> list:
     """Every component in every configuration that matters to it."""
     cases = [(name, ONLY_IN.get(name, SMALL_CONFIG)) for name in COMPONENTS]
     cases += [(name, QUANTIZING) for name in QUANTIZED] + [(name, SHARED) for name in SHARING]
-    kinds = {SMALL_CONFIG: "", QUANTIZING: "-inq8", SHARED: "-shared"}
+    cases += [("switch", TRACING)]
+    kinds = {SMALL_CONFIG: "", QUANTIZING: "-inq8", SHARED: "-shared", TRACING: "-trace"}
     return [
         pytest.param(name, config, id=name + kinds[config],
                      marks=[pytest.mark.long] * ((name, config) in LONG))

@@ -72,8 +72,9 @@ class TraceBuffer(wiring.Component):
     Reading
     -------
     Page `TRACE_WINDOW_PAGE` shows 256 words of the ring, part ``window`` of it, each record in
-    `record_words` of them. Reading changes nothing, so any word may be read again; while the
-    buffer records, words of one record may be of two.
+    `record_words` of them. Reading changes nothing, so any word may be read again. It is for a
+    buffer that is stopped or frozen: one that records writes first, and what a read gives then is
+    not told.
     """
 
     def __init__(self, config: SwitchConfig):
@@ -99,6 +100,9 @@ class TraceBuffer(wiring.Component):
             writes.addr.eq(registers.recorded),
             writes.data.eq(record),
             writes.en.eq(self._record(m, registers, any_event)),
+            # Never both: with block RAMs that do not say what a read beside a write gives, that
+            # would cost logic. While nothing is recorded every read is done.
+            reads.en.eq(~writes.en),
         ]
         join_buses(m, self.bus, [registers.bus, self._show(m, registers.window, reads)])
         return m

@@ -21,6 +21,7 @@ from ..accelerator.read_out import ReadOut
 from ..accelerator.request_issuer import RequestIssuer
 from ..accelerator.scale_packer import ScalePacker
 from ..accelerator.scale_packets import ScalePackets, scale_write_back_flits
+from ..accelerator.trace_buffer import TraceBuffer
 from ..accelerator.wave_controller import WaveController
 from ..accelerator.wave_table import WaveTable
 from ..accelerator.write_back import WriteBack
@@ -142,6 +143,12 @@ def _scale_packets(config: SwitchConfig) -> ScalePackets:
     return ScalePackets(config, port=FIRST, flits=flits)
 
 
+def _trace_buffer(config: SwitchConfig) -> TraceBuffer:
+    if not config.trace_records:
+        raise BuildError("trace_records: must be more than 0 for trace-buffer, not 0")
+    return TraceBuffer(config)
+
+
 COMPONENTS: dict[str, NamedComponent] = {
     **_plain(System, Switch),
     "endpoint": NamedComponent(Endpoint, lambda config: Endpoint(config, rank=FIRST)),
@@ -173,6 +180,7 @@ COMPONENTS: dict[str, NamedComponent] = {
     "scale-packets": NamedComponent(ScalePackets, _scale_packets),
     "write-back": NamedComponent(WriteBack, _write_back),
     **_plain(WriteTracker, FlagWriter, Counters),
+    "trace-buffer": NamedComponent(TraceBuffer, _trace_buffer),
     "axi4-lite-bridge": NamedComponent(Axi4LiteBridge, lambda config: Axi4LiteBridge()),
     "emulated-rank": NamedComponent(EmulatedRank, lambda config: EmulatedRank(config, rank=FIRST)),
     **_plain(EmulatedMemory),
