@@ -6,7 +6,13 @@ from amaranth.lib.wiring import In, Out
 
 from hdl.config import SwitchConfig
 from hdl.interfaces import Axi4LiteSignature, Response
-from hdl.registers import switch_registers
+from hdl.registers import (
+    SWITCH_PAGE,
+    SYSTEM_PAGE,
+    addresses,
+    switch_registers,
+    system_registers,
+)
 
 from ..host.frames import ACCESS_BYTES, NONCE_BYTES, Identity, Opcode, Status, opcode_byte
 from ..host_memory import ELEMENT_BYTES, READ_DELAY, HostMemorySignature
@@ -60,7 +66,8 @@ class Executor(wiring.Component):
     Timing
     ------
     A byte of memory takes two cycles to write and five to read, and waits for a cycle in which the
-    system leaves the memory alone. A register takes 12.
+    system leaves the memory alone. A register takes 12. Of START the second write is taken as soon
+    as the first is answered: four cycles behind it, with a system's registers.
 
     Errors
     ------
@@ -194,6 +201,7 @@ class Executor(wiring.Component):
                         m.next = "EMIT"
                     with m.Else():
                         fail()
+            self._start(m, end, fail)
             with m.State("EMIT"):  # a byte of a word that was read
                 put(self._word[:8])
                 m.d.sync += [
@@ -258,11 +266,48 @@ class Executor(wiring.Component):
                     m.next = "CHECK"
             with m.Case(opcode_byte(Opcode.RESET)):
                 only(0, lambda: act(self.reset))
+            with m.Case(opcode_byte(Opcode.START)):
+                only(0, lambda: self._begin(m, end))
             if self._self_test:
                 with m.Case(opcode_byte(Opcode.SELF_TEST)):
                     only(0, lambda: act(self.start_self_test))
             with m.Default():
                 end(Status.BAD_OPCODE)
+
+    def _write(self, m, register):
+        """Write 1 to a register."""
+        axil = self.axil
+        m.d.sync += [self._address.eq(register), self._word.eq(1)]
+        m.d.sync += [axil.awvalid.eq(1), axil.wvalid.eq(1)]
+
+    def _begin(self, m, end):
+        """START's first write, unless a self-test goes on."""
+        with m.If(self.blocked):
+            end(Status.BUSY)
+        with m.Else():
+            self._write(m, addresses(switch_registers(self._config), SWITCH_PAGE)["clear"])
+            m.next = "CLEAR"
+
+    def _start(self, m, end, fail):
+        """States that wait for START's two writes."""
+        axil = self.axil
+
+        def answered(then):
+            m.d.comb += axil.bready.eq(1)
+            with m.If(axil.bvalid):
+                with m.If(axil.bresp == Response.OKAY):
+                    then()
+                with m.Else():
+                    fail()
+
+        def go():
+            self._write(m, addresses(system_registers(self._config), SYSTEM_PAGE)["go"])
+            m.next = "GO"
+
+        with m.State("CLEAR"):
+            answered(go)
+        with m.State("GO"):
+            answered(lambda: end(Status.OK))
 
     def _outside(self, argument):
         """Whether nothing can be at the address."""

@@ -126,6 +126,9 @@ class BoardHost(RegisterHost):
             if passed >= cycles:
                 return
 
+    def start(self):
+        self._client.start()
+
     def run(self, max_cycles: int, watch: Callable[[int], None] | None = None) -> bool:
         """See `RegisterHost.run`. The board runs on while it is looked at: a run that ends at a
         look beyond `max_cycles` has ended.

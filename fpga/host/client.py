@@ -159,6 +159,14 @@ class Client:
         """Ranks, links and switch as after power-up, whatever they were at; memories stay."""
         self._request(Opcode.RESET, b"", 0)
 
+    def start(self) -> None:
+        """Set the counters of a run to zero and start every rank's program.
+
+        As writes of the registers ``clear`` and ``go``, but as close to each other as a host in
+        simulation writes them: what is counted in between does not depend on the line.
+        """
+        self._request(Opcode.START, b"", 0)
+
     def start_self_test(self) -> None:
         """Start the board's own test, which overwrites memories; `identify` tells how it ends.
 

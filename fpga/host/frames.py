@@ -69,6 +69,7 @@ class Opcode(enum.IntEnum):
     WRITE_MEMORY = 5
     RESET = 6
     SELF_TEST = 7
+    START = 8
     #: Only as an answer: to a frame whose sequence number cannot be trusted.
     NONE = 15
 

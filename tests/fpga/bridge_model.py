@@ -39,9 +39,20 @@ class Board:
 
 
 class BridgeModel:
-    """Parameters: the board, most data bytes, the identity's bytes behind the nonce."""
+    """Parameters: the board, most data bytes, the identity's bytes behind the nonce, and the
+    registers that START writes.
+    """
 
-    def __init__(self, board: Board, burst_bytes: int, identity: bytes, *, self_test: bool = True):
+    def __init__(
+        self,
+        board: Board,
+        burst_bytes: int,
+        identity: bytes,
+        *,
+        self_test: bool = True,
+        starting: tuple[int, ...] = (),
+    ):
+        self._starting = starting
         self._board = board
         self._burst_bytes = burst_bytes
         self._identity = identity
@@ -109,7 +120,22 @@ class BridgeModel:
                 return Status.BUSY, b""
             board.acts.append(opcode.name)
             return Status.OK, b""
+        if opcode is Opcode.START:
+            return self._start(payload)
         return self._access(opcode, payload)
+
+    def _start(self, payload: bytes) -> tuple[Status, bytes]:
+        board = self._board
+        if payload:
+            return Status.BAD_LENGTH, b""
+        if board.blocked:
+            return Status.BUSY, b""
+        for address in self._starting:
+            if not board.has_word(address):
+                return Status.BUS_ERROR, WORD.pack(address)
+            board.words[address] = 1
+            board.acts.append((address, 1))
+        return Status.OK, b""
 
     def _access(self, opcode: Opcode, payload: bytes) -> tuple[Status, bytes]:
         if len(payload) < ACCESS_BYTES:

@@ -31,12 +31,20 @@ from fpga.host.frames import (
 from fpga.host_memory import READ_DELAY
 from hdl.config import SwitchConfig
 from hdl.interfaces import Response
-from hdl.registers import switch_registers
+from hdl.registers import (
+    SWITCH_PAGE,
+    SYSTEM_PAGE,
+    addresses,
+    switch_registers,
+    system_registers,
+)
 from tests.fpga.bridge_model import Board, BridgeModel
 from tests.lib.simulate import SHAPES, pattern, run, stream_get
 
 CONFIG = SwitchConfig.preset("tiny", ranks=3, memory_bytes=1024)
 BURST = 24
+CLEAR = addresses(switch_registers(CONFIG), SWITCH_PAGE)["clear"]
+GO = addresses(system_registers(CONFIG), SYSTEM_PAGE)["go"]
 PAYLOAD = ACCESS_BYTES + BURST
 
 
@@ -314,9 +322,10 @@ class Surroundings:
 
 def board(draw: random.Random) -> Board:
     words = {address: draw.getrandbits(32) for address in range(0x400, 0x440, 4)}
-    words |= {0xFFF8: 1, 0xFFFC: 2}
+    words |= {0xFFF8: 1, 0xFFFC: 2, CLEAR: 3, GO: 4}
     memories = [bytearray(draw.randbytes(CONFIG.memory_bytes)) for _ in range(CONFIG.ranks)]
-    return Board(words, memories, refusing={0x41C})
+    refusing = {0x41C} | draw.choice((set(), set(), {CLEAR}, {GO}))
+    return Board(words, memories, refusing)
 
 
 def copy(original: Board) -> Board:
@@ -393,7 +402,10 @@ class Traffic:
         head = opcode_byte(opcode)
         if kind > 0.9:
             head = draw.choice(
-                [opcode_byte(Opcode.RESET), opcode_byte(Opcode.SELF_TEST), 0x00, 0x22, 0x91, 0x1F]
+                [
+                    *map(opcode_byte, (Opcode.RESET, Opcode.SELF_TEST, Opcode.START)),
+                    *(0x00, 0x22, 0x91, 0x1F),
+                ]
             )
             payload = draw.choice((b"", b"", payload))
         frame = encode(Frame(head, sequence, payload))
@@ -412,7 +424,7 @@ def simulate(seed: int, shape: str, *, requests: int, self_test: bool = True):
     state = SelfTestState(built=self_test, busy=False, passed=True, failed=False, fault=0)
     real = board(draw)
     model_board = copy(real)
-    model = BridgeModel(model_board, BURST, b"", self_test=self_test)
+    model = BridgeModel(model_board, BURST, b"", self_test=self_test, starting=(CLEAR, GO))
     dut = HostBridge(CONFIG, burst_bytes=BURST, self_test=self_test)
     around = Surroundings(dut, real, seed)
     traffic = Traffic(draw)
@@ -485,9 +497,11 @@ def test_bridge_answers_and_acts_as_its_model(seed, shape):
 
 
 def test_bridge_without_a_self_test():
-    acts = simulate(99, "always", requests=80, self_test=False).acts
+    acts = simulate(98, "always", requests=160, self_test=False).acts
     assert Opcode.SELF_TEST.name not in acts
     assert Opcode.RESET.name in acts
+    begun = acts.index((CLEAR, 1))
+    assert acts[begun + 1] == (GO, 1)  # START, of which nothing comes in between
 
 
 def test_a_frame_before_the_last_is_done_is_told():
