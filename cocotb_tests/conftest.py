@@ -62,12 +62,20 @@ def simulate(request):
     """Runs a cocotb module on a component; fails where one of its tests does, or none ran.
 
     Called with the component's name, its configuration, and the module; `scale` multiplies the
-    number of cases. Gives the outcome.
+    number of cases, `verilog` is a folder in place of what `hdl.build` makes. Gives the outcome.
     """
     option = request.config.getoption
     simulator = request.param
 
-    def start(component: str, config: SwitchConfig, module: str, *, scale=1, expect_failure=False):
+    def start(
+        component: str,
+        config: SwitchConfig,
+        module: str,
+        *,
+        scale: int = 1,
+        verilog: Path | None = None,
+        expect_failure: bool = False,
+    ):
         named = f"{request.node.name}".replace("/", "-")
         cases = option("--cases")
         corrupt = option("--corrupt-golden") or expect_failure
@@ -88,7 +96,7 @@ def simulate(request):
             waves=option("--waves"),
             coverage=option("--verilog-coverage") and simulator == "verilator",
             environment=environment,
-            verilog=generate(component, config),
+            verilog=verilog or generate(component, config),
         )
         results.write_run(
             outcome,

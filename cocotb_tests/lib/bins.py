@@ -78,4 +78,49 @@ BINS: dict[str, Group] = {
     "endpoint.arrival": Group(
         "answers to arrivals", RESPONSES
     ),
+    "switch.format": Group(
+        "format and place of the result",
+        _crossed(("fp16", "bf16", "inq8"), ("in place", "out of place")),
+    ),
+    "switch.length": Group(
+        "bytes of an operand against flit, payload and wave",
+        (
+            "zero",
+            *(
+                f"{word} {unit}"
+                for unit in ("flit", "payload", "wave")
+                for word in ("an element under a", "a", "an element over a")
+            ),
+            "another below a wave", "whole waves", "several waves and a rest",
+        ),
+    ),
+    "switch.arrival": Group(
+        "order in which the ranks arrive for the first operation",
+        ("together", "01", "10", "012", "021", "102", "120", "201", "210"),
+    ),
+    "switch.distance": Group(
+        "cycles from an operation's last flag to the next one's last arrival",
+        _every("0", "1-10", "11+"),
+    ),
+    "switch.queued": Group(
+        "operations posted before the first arrival",
+        _every(1, 2, 3, 4, "posted behind arrivals"),
+    ),
+    "switch.reading": Group(
+        "most waves reading at once, of 4", _every(0, 1, 2, 3, "all")
+    ),
+    "switch.writing": Group(
+        "most waves in their write phase at once", _every("0", "1", "2-4", "5+")
+    ),
+    "switch.code": Group(
+        "how an operation ended",
+        ("OK", "READ_SLVERR", "READ_DECERR", "WRITE_SLVERR", "WRITE_DECERR"),
+    ),
+    "switch.memory_stalls": Group("back-pressure of a rank's memory", SHAPES),
+    "switch.link_stalls": Group("idle x back-pressure of the ranks' links", STALLS),
+    "switch.answers": Group("order of a rank's answers", ("in order", "any order")),
+    "switch.ordinary": Group("ordinary packets on the links", ("none", "beside")),
+    "switch.refused": Group(
+        "arrivals that the barrier refuses", ("second arrival", "far epoch")
+    ),
 }  # fmt: skip

@@ -1,0 +1,235 @@
+"""Random sequences of operations, their memories, and what golden makes of them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from hdl.config import SwitchConfig
+from sim.golden import all_reduce_inq, all_reduce_sum
+
+from . import coverage
+from .scoreboard import compare, golden
+
+__all__ = ["CODES", "FORMATS", "Operation", "Sequence", "flag_word"]
+
+FORMATS = {"fp16": 0, "bf16": 1, "inq8": 2}
+FLAG_BYTES = 8
+#: How an operation may end (docs/memory-contract.md).
+CODES = {
+    "OK": 0x00,
+    "READ_SLVERR": 0x12,
+    "READ_DECERR": 0x13,
+    "WRITE_SLVERR": 0x22,
+    "WRITE_DECERR": 0x23,
+}
+
+
+def flag_word(epoch: int, code: int = 0, rank: int = 0) -> int:
+    """What a rank finds in its memory when an operation is over."""
+    return epoch & 0xFFFFFFFF | code << 32 | rank << 40
+
+
+@dataclass
+class Operation:
+    """One All-Reduce; addresses by kind and rank."""
+
+    epoch: int
+    format: str
+    length: int
+    in_place: bool
+    addresses: dict[str, list[int]] = field(default_factory=dict)
+
+    def scales_bytes(self, config: SwitchConfig) -> int:
+        return config.scales_bytes(self.length) if self.format == "inq8" else 0
+
+
+class Sequence:
+    """Operations that follow each other without a reset, each in a part of memory of its own.
+
+    Parameters
+    ----------
+    config
+        Of the switch.
+    first_epoch
+        The epoch that its barrier collects.
+    """
+
+    #: Operations of a sequence: what the queue holds, and each has a part of memory.
+    LONGEST = 4
+
+    def __init__(self, config: SwitchConfig, first_epoch: int = 1):
+        self.config = config
+        self.next_epoch = first_epoch
+        self.memories = [np.zeros(config.memory_bytes, np.uint8) for _ in range(config.ranks)]
+        self.operations: list[Operation] = []
+        self.flags = [0] * config.ranks  # address of each rank's flag, one for all
+
+    def draw(self, draw: random.Random, count: int, *, shortest: int = 0):
+        """`count` operations of at least `shortest` bytes, and other contents everywhere."""
+        self._shortest = shortest
+        for memory in self.memories:
+            memory[:] = np.frombuffer(draw.randbytes(len(memory)), np.uint8)
+        # The first words of each memory are flags; the rest is shared out.
+        self.flags = [FLAG_BYTES * draw.randrange(4) for _ in self.memories]
+        for memory, flag in zip(self.memories, self.flags, strict=True):
+            memory[flag : flag + FLAG_BYTES] = 0
+            self._put(memory, flag, flag_word(self.next_epoch - 1))
+        part = (self.config.memory_bytes - 256) // self.LONGEST
+        self.operations = [
+            self._operation(draw, 256 + part * number, part) for number in range(count)
+        ]
+        self._expect()
+
+    @staticmethod
+    def _put(memory: np.ndarray, address: int, word: int):
+        memory[address : address + 8] = np.frombuffer(word.to_bytes(8, "little"), np.uint8)
+
+    def _operation(self, draw: random.Random, start: int, room: int) -> Operation:
+        config = self.config
+        format = draw.choice(config.formats)
+        element = 1 if format == "inq8" else 2
+        in_place = draw.random() < 0.5
+        most = (room // (1 if in_place else 2) - 512) * 3 // 4
+        length = self._length(draw, element, most)
+        operation = Operation(self.next_epoch, format, length, in_place)
+        self.next_epoch = self.next_epoch + 1 & 0xFFFFFFFF
+        for rank in range(config.ranks):
+            self._place(draw, operation, start, room)
+            self._values(draw, operation, rank)
+        coverage.hit("switch.format", f"{format}x{'in place' if in_place else 'out of place'}")
+        coverage.hit("switch.length", self._length_bin(length, element))
+        return operation
+
+    def _length(self, draw, element, most) -> int:
+        config = self.config
+        wave, payload, flit = config.wave_bytes, config.payload_bytes, config.flit_bytes
+        unit = draw.choice((0, flit, payload, wave, wave, 2 * wave, 3 * wave, draw.randrange(most)))
+        length = unit + element * draw.choice((-1, 0, 0, 1, draw.randrange(-4, 5)))
+        return min(max(length // element * element, self._shortest), most // element * element)
+
+    def _length_bin(self, length: int, element: int) -> str:
+        config = self.config
+        units = (("flit", config.flit_bytes), ("payload", config.payload_bytes),
+                 ("wave", config.wave_bytes))  # fmt: skip
+        if length == 0:
+            return "zero"
+        for name, size in units:
+            for offset, word in ((-element, "an element under a"), (0, "a"),
+                                 (element, "an element over a")):  # fmt: skip
+                if length == size + offset:
+                    return f"{word} {name}"
+        if length < config.wave_bytes:
+            return "another below a wave"
+        return "whole waves" if length % config.wave_bytes == 0 else "several waves and a rest"
+
+    def _place(self, draw: random.Random, operation: Operation, start: int, room: int):
+        """Ranges of one rank, in any order, with gaps between them."""
+        flit = self.config.flit_bytes
+        sizes = {"source": operation.length, "scale_source": operation.scales_bytes(self.config)}
+        kinds = ["source", "scale_source"] if operation.format == "inq8" else ["source"]
+        if not operation.in_place:
+            kinds += [kind.replace("source", "destination") for kind in kinds]
+        draw.shuffle(kinds)
+        place = start
+        for kind in kinds:
+            size = sizes[kind.replace("destination", "source")]
+            place += flit * draw.randrange(1, 5)
+            operation.addresses.setdefault(kind, []).append(place)
+            place += -(-size // flit) * flit
+        assert place <= start + room, "the part of memory is too small"
+        if operation.in_place:
+            for kind in kinds:
+                destination = kind.replace("source", "destination")
+                operation.addresses.setdefault(destination, []).append(
+                    operation.addresses[kind][-1]
+                )
+
+    def _values(self, draw: random.Random, operation: Operation, rank: int):
+        """Operands that make sums of all kinds: alike in size, cancelling, and any bits."""
+        memory, length = self.memories[rank], operation.length
+        values = np.random.default_rng(draw.getrandbits(32))
+        kind = draw.choice(("alike", "alike", "bits"))
+        source = operation.addresses["source"][rank]
+        if operation.format == "fp16" and kind == "alike":
+            numbers = values.normal(size=length // 2).astype(np.float16)
+            memory[source : source + length] = numbers.view(np.uint8)
+        elif operation.format == "bf16" and kind == "alike":
+            numbers = values.normal(size=length // 2).astype(np.float32)
+            memory[source : source + length] = (
+                (numbers.view(np.uint32) >> 16).astype(np.uint16).view(np.uint8)
+            )
+        elif operation.format == "inq8":
+            scales = operation.addresses["scale_source"][rank]
+            size = operation.scales_bytes(self.config)
+            numbers = np.abs(values.normal(size=size // 2) / 64).astype(np.float16)
+            if kind == "alike":
+                memory[scales : scales + size] = numbers.view(np.uint8)
+
+    # -- golden ---------------------------------------------------------------------------------
+
+    def _operands(self, operation: Operation, kind: str, size: int, type) -> np.ndarray:
+        return np.stack(
+            [
+                memory[address : address + size].view(type)
+                for memory, address in zip(self.memories, operation.addresses[kind], strict=True)
+            ]
+        )
+
+    def results(self, operation: Operation) -> dict[str, np.ndarray]:
+        """Bytes of each result by the kind of its address."""
+        length = operation.length
+        if operation.format == "inq8":
+            codes = self._operands(operation, "source", length, np.int8)
+            size = operation.scales_bytes(self.config)
+            scales = self._operands(operation, "scale_source", size, np.uint16)
+            codes, scales, _ = all_reduce_inq(codes, scales, block=self.config.block)
+            return {
+                "destination": codes.view(np.uint8),
+                "scale_destination": scales.view(np.uint8),
+            }
+        operands = self._operands(operation, "source", length, np.uint16)
+        bits, _ = all_reduce_sum(operands, operation.format)
+        return {"destination": bits.view(np.uint8)}
+
+    def _expect(self):
+        """What every byte of every memory must be once all is over."""
+        self.expected = [memory.copy() for memory in self.memories]
+        for operation in self.operations:
+            for kind, result in self.results(operation).items():
+                for rank, address in enumerate(operation.addresses[kind]):
+                    self.expected[rank][address : address + len(result)] = result
+        if self.operations:
+            word = flag_word(self.operations[-1].epoch)
+            for memory, flag in zip(self.expected, self.flags, strict=True):
+                self._put(memory, flag, word)
+
+    def check(self):
+        """Every byte of every memory."""
+        for rank, memory in enumerate(self.memories):
+            wanted = self.expected[rank]
+            moved = golden(self._written(wanted, rank))
+            compare(f"rank {rank}: results", self._written(memory, rank), moved)
+            different = np.flatnonzero(memory != wanted)
+            compare(f"rank {rank}: bytes that differ", different.tolist(), [])
+
+    def _written(self, memory: np.ndarray, rank: int) -> np.ndarray:
+        """The bytes that results were written to."""
+        pieces = [
+            memory[address[rank] : address[rank] + size]
+            for operation in self.operations
+            for kind, size in (
+                ("destination", operation.length),
+                ("scale_destination", operation.scales_bytes(self.config)),
+            )
+            if (address := operation.addresses.get(kind))
+        ]
+        return np.concatenate(pieces) if pieces else np.zeros(0, np.uint8)
+
+    def flag_reader(self, rank: int) -> Callable[[], int]:
+        """Reads a rank's flag."""
+        memory = self.memories[rank]
+        return lambda: int(memory[self.flags[rank] : self.flags[rank] + 8].view(np.uint64)[0])

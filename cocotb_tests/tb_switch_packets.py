@@ -1,0 +1,192 @@
+"""`Switch` alone, between ranks that speak packets: answers out of order, ordinary traffic beside."""
+
+from __future__ import annotations
+
+import itertools
+
+from .lib import coverage, credits
+from .lib.bench import Bench
+from .lib.configs import current
+from .lib.operations import CODES, Sequence, flag_word
+from .lib.packet_rank import PacketRank
+from .lib.packets import DECERR, OKAY, SLVERR, LinkPeer, Packet
+from .lib.patterns import pairs, pattern
+from .lib.ranks import Host, RankProgram
+from .lib.scenario import Case, scenario
+from .lib.scoreboard import compare
+
+LIMIT = 40_000
+PAGE_SHIFT, WORD_SHIFT = 10, 2
+#: Cycles from a register access to its answer.
+ANSWER = 2
+#: Longest time that a rank holds an answer back.
+HOLD = 60
+
+
+class PacketsBench(Bench):
+    """Ranks that speak packets, their programs, and a host at the register bus."""
+
+    def __init__(self, dut):
+        super().__init__(dut)
+        self.config = config = current()
+        self.sequence = Sequence(config)
+        self.ranks, self.programs = [], []
+        for rank in range(config.ranks):
+            peer = self.add(
+                LinkPeer(
+                    self.ports,
+                    config,
+                    into=f"rx__{rank}",
+                    out=f"tx__{rank}",
+                    to_dut=credits.to_switch(config),
+                    from_dut=credits.to_rank(config),
+                )
+            )
+            served = PacketRank(peer, rank, config, self.sequence.memories[rank])
+            self.ranks.append(self.add(served))
+            program = RankProgram(served.arrive, self.sequence.flag_reader(rank))
+            self.programs.append(self.add(program))
+        self.host = Host(config, self._write, self._read)
+
+    async def _access(self, kind: str, address: int):
+        self.ports.set("bus__page", address >> PAGE_SHIFT)
+        self.ports.set("bus__word", (address >> WORD_SHIFT) & 0xFF)
+        self.ports.set(f"bus__{kind}", 1)
+        await self.step()
+        self.ports.set(f"bus__{kind}", 0)
+        await self.step(ANSWER)
+        compare(f"register {address:#x} known", [self.ports.get("bus__known")], [1])
+
+    async def _write(self, address: int, value: int):
+        self.ports.set("bus__write_data", value)
+        await self._access("write", address)
+
+    async def _read(self, address: int) -> int:
+        await self._access("read", address)
+        return self.ports.get("bus__read_data")
+
+    def settle(self, case: Case):
+        """How links and ranks go in this case."""
+        draw = case.draw
+        idle, drain = case.choose(pairs())
+        coverage.hit("switch.link_stalls", f"{idle}x{drain}")
+        for rank in self.ranks:
+            rank.draw = draw
+            rank.disorder = draw.random() < 0.7
+            rank.hold = draw.choice((0, draw.randint(1, HOLD)))
+            coverage.hit("switch.answers", "any order" if rank.disorder else "in order")
+            rank.read_status = lambda address: OKAY
+            rank.write_status = lambda packet: OKAY
+            rank.peer.idle, rank.peer.drain = pattern(idle, draw), pattern(drain, draw)
+            rank.answers.clear()
+
+    async def post(self):
+        for operation in self.sequence.operations:
+            refused = await self.host.post(operation, self.sequence.flags)
+            compare("post", list(refused), [0, 0])
+
+    def start(self, case: Case):
+        """Arrivals in the case's order, or all together."""
+        order = case.choose(itertools.permutations(range(self.config.ranks)))
+        skew = case.draw.choice((0, 20, 100))
+        for number, operation in enumerate(self.sequence.operations):
+            for place, rank in enumerate(order):
+                self.programs[rank].add(operation.epoch, place * skew if number == 0 else 0)
+
+
+@scenario(PacketsBench, cases=8)
+async def sequences_of_operations(bench: PacketsBench, case: Case):
+    """Sums and memories right whatever the order of answers, with ordinary traffic on the links."""
+    draw, sequence = case.draw, bench.sequence
+    bench.settle(case)
+    sequence.draw(draw, draw.randint(1, sequence.LONGEST))
+    await bench.post()
+    bench.start(case)
+    ordinary = draw.choice((0, 0, 5, 20))
+    coverage.hit("switch.ordinary", "none" if not ordinary else "beside")
+    for _ in range(ordinary):
+        draw.choice(bench.ranks).ordinary(write=draw.random() < 0.5)
+        await bench.step(draw.randint(0, 20))
+    await bench.finish(limit=LIMIT)
+    sequence.check()
+    last = sequence.operations[-1].epoch
+    words = [program.flags[-1] for program in bench.programs]
+    compare("last flags", words, [flag_word(last)] * len(words))
+    compare("answers to arrivals", [a for rank in bench.ranks for a in rank.answers if a], [])
+    compare("answers", [wrong for rank in bench.ranks for wrong in rank.check_ordinary()], [])
+    compare("stray", [await bench.host.read("stray_responses")], [0])
+    for program in bench.programs:
+        program.flags.clear()
+
+
+@scenario(PacketsBench, cases=4)
+async def errors_in_answers(bench: PacketsBench, case: Case):
+    """A flit or a write that ends badly gives the code and the rank; the next operation is whole."""
+    draw, sequence, config = case.draw, bench.sequence, bench.config
+    bench.settle(case)
+    sequence.draw(draw, 2, shortest=config.flit_bytes)
+    failing, following = sequence.operations
+    rank = draw.randrange(config.ranks)
+    code = draw.choice((SLVERR, DECERR))
+    kind = case.choose(("read", "write"))
+    base = failing.addresses["source" if kind == "read" else "destination"][rank]
+    target = base + draw.randrange(failing.length)
+
+    def write_status(packet: Packet) -> int:
+        start = packet["address"]
+        return code if start <= target < start + packet["length"] else OKAY
+
+    def read_status(address: int) -> int:
+        return code if address <= target < address + config.flit_bytes else OKAY
+
+    if kind == "read":
+        bench.ranks[rank].read_status = read_status
+    else:
+        bench.ranks[rank].write_status = write_status
+    await bench.post()
+    bench.start(case)
+    await bench.finish(limit=LIMIT)
+    name = f"{kind.upper()}_{'SLVERR' if code == SLVERR else 'DECERR'}"
+    coverage.hit("switch.code", name)
+    words = [w for p in bench.programs for w in p.flags if w & 0xFFFFFFFF == failing.epoch]
+    compare("flags", words, [flag_word(failing.epoch, CODES[name], rank)] * len(words))
+    # Of the operation that failed each wave may be old or new: only the next one is compared.
+    sequence.operations = [following]
+    for number, memory in enumerate(sequence.memories):
+        for place, size in (
+            (failing.addresses["destination"][number], failing.length),
+            (failing.addresses.get("scale_destination", [0] * config.ranks)[number],
+             failing.scales_bytes(config)),
+        ):  # fmt: skip
+            sequence.expected[number][place : place + size] = memory[place : place + size]
+    sequence.check()
+    for program in bench.programs:
+        program.flags.clear()
+
+
+@scenario(PacketsBench, cases=3, moves_data=False)
+async def arrivals_out_of_turn(bench: PacketsBench, case: Case):
+    """A second arrival, and one for a far epoch, are refused and change nothing."""
+    draw, sequence = case.draw, bench.sequence
+    bench.settle(case)
+    sequence.draw(draw, 1)
+    epoch = sequence.operations[0].epoch
+    culprit = draw.randrange(bench.config.ranks)
+    for wrong in (epoch, epoch, epoch + draw.randint(2, 1 << 20), epoch - 1):
+        bench.ranks[culprit].arrive(wrong & 0xFFFFFFFF)
+    await bench.finish(limit=LIMIT)
+    compare("answers", bench.ranks[culprit].answers, [OKAY, SLVERR, SLVERR, SLVERR])
+    coverage.hit("switch.refused", "second arrival")
+    coverage.hit("switch.refused", "far epoch")
+    await bench.post()
+    for rank, program in enumerate(bench.programs):
+        if rank != culprit:
+            program.add(epoch, 0)
+    await bench.finish(limit=LIMIT)
+    await bench.until(
+        lambda: sequence.flag_reader(culprit)() == flag_word(epoch), limit=LIMIT, what="the flag"
+    )
+    await bench.finish(limit=LIMIT)
+    sequence.check()
+    for program in bench.programs:
+        program.flags.clear()
