@@ -21,6 +21,7 @@ __all__ = [
     "StorageSignature",
     "VIRTUAL_CHANNELS",
     "carries_payload",
+    "is_inc",
     "virtual_channel",
 ]
 
@@ -58,6 +59,11 @@ VIRTUAL_CHANNELS = 8
 def virtual_channel(message_class: MessageClass, inc: bool) -> int:
     """The number of the virtual channel of a class; INC ones are the upper four."""
     return message_class.value + (4 if inc else 0)
+
+
+def is_inc(channel):
+    """Whether a virtual channel is the accelerator's; for numbers and for signals."""
+    return channel >= len(MessageClass)
 
 
 def carries_payload(channel: int) -> bool:

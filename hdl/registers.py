@@ -176,6 +176,12 @@ def switch_registers(config: SwitchConfig) -> list[Register]:
         *each("stall_data", "ro", 32, "cycles the oldest wave waited for data of rank"),
         *each("stall_write_room", "ro", 32, "cycles a packet waited for write-back room at port"),
         *each("stall_request_credits", "ro", 32, "cycles a request waited for credits at port"),
+        *forwarded(
+            *each("sent_inc", "ro", 32, "flits of the accelerator to rank"),
+            *each("sent_ordinary", "ro", 32, "ordinary flits to rank"),
+            *each("received_inc", "ro", 32, "flits for the accelerator from rank"),
+            *each("received_ordinary", "ro", 32, "ordinary flits from rank"),
+        ),
     ]  # fmt: skip
 
 

@@ -1,6 +1,6 @@
 """The switch: ports, the in-switch accelerator, registers."""
 
-from amaranth import Cat, Module, Signal
+from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -10,7 +10,7 @@ from .accelerator.layouts import address_kinds
 from .accelerator.trace import RankTrace, WaveTrace
 from .accelerator.trace_buffer import TraceBuffer
 from .config import SwitchConfig
-from .interfaces import LinkSignature
+from .interfaces import LinkSignature, is_inc
 from .registers import SWITCH_PAGE, RegisterBank, RegisterBus, join_buses, switch_registers
 from .transport.channels import accelerator_sources
 from .transport.core import Core
@@ -98,6 +98,19 @@ class Switch(wiring.Component):
             events = [bit for port in ports for bit in getattr(port, name)]
             m.d.sync += total.eq(total + sum(events))
             m.d.comb += getattr(registers, f"core_{name}").eq(total)
+        for rank, port in enumerate(ports):
+            for way, link in (("sent", port.tx), ("received", port.rx)):
+                self._count_flits(m, registers, f"{way}_inc_{rank}", link, True)
+                self._count_flits(m, registers, f"{way}_ordinary_{rank}", link, False)
+
+    def _count_flits(self, m, registers, name, link, inc):
+        """Flits of a link that are the accelerator's, or that are not."""
+        total, seen = Signal(32, name=f"total_{name}"), Signal(name=f"seen_{name}")
+        m.d.sync += [
+            seen.eq(link.valid & (is_inc(link.flit.channel) == inc)),
+            total.eq(Mux(registers.clear_written, 0, total + seen)),
+        ]
+        m.d.comb += getattr(registers, name).eq(total)
 
     def _post(self, m, registers, accelerator):
         posting = accelerator.posting

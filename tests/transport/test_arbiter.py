@@ -1,10 +1,10 @@
-"""Arbiters: round robin starves nobody; a link's flits are halved to within a packet and a flit."""
+"""Arbiters: round robin starves nobody; shares of flits are equal to within a few packets."""
 
 import random
 
 import pytest
 
-from hdl.transport.arbiter import LinkArbiter, RoundRobin
+from hdl.transport.arbiter import DeficitRoundRobin, LinkArbiter, RoundRobin
 from tests.lib.simulate import run
 
 LONGEST = 33
@@ -169,3 +169,120 @@ def test_the_balance_ends_when_one_side_is_alone(by_flits):
             ctx.set(dut.started, 0)
 
     run(dut, bench)
+
+
+def deficit(lengths, *, late, packets=400, asks=lambda index: True):
+    """What a `DeficitRoundRobin` grants, packet by packet: (requester, flits, who asked).
+
+    `late`: a packet is charged in the cycle behind its grant, in which the next one is granted.
+    """
+    count = len(lengths)
+    dut = DeficitRoundRobin(count, longest=LONGEST)
+    history = []
+
+    async def bench(ctx):
+        before = (0, 0)
+        for _ in range(packets):
+            requests = sum(1 << index for index in range(count) if asks(index))
+            ctx.set(dut.requests, requests)
+            grant = ctx.get(dut.grant)
+            assert grant.bit_count() == (requests != 0)
+            assert grant & ~requests == 0
+            ctx.set(dut.used, grant)
+            charge = (0, 0)
+            if grant:
+                index = grant.bit_length() - 1
+                flits = lengths[index]()
+                history.append((index, flits, requests))
+                charge = (grant, flits)
+            if late:
+                charge, before = before, charge
+            ctx.set(dut.charged, charge[0])
+            ctx.set(dut.flits, charge[1])
+            await ctx.tick()
+
+    run(dut, bench)
+    return history
+
+
+def drawers(lengths):
+    draw = random.Random(repr(lengths))
+    return [
+        (lambda: draw.randint(1, LONGEST)) if length == "random" else (lambda n=length: n)
+        for length in lengths
+    ]
+
+
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize(
+    "lengths",
+    [(1, LONGEST), (LONGEST, LONGEST), (9, LONGEST, 1), ("random",) * 4, (1, 2, LONGEST, "random")],
+)
+def test_deficit_round_robin_gives_equally_many_flits(lengths, late):
+    """At every moment to within three packets, however long each requester's packets are."""
+    sent = [0] * len(lengths)
+    for index, flits, _ in deficit(drawers(lengths), late=late, packets=1200):
+        sent[index] += flits
+        assert max(sent) - min(sent) < 3 * LONGEST
+    assert min(sent) > LONGEST
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_deficit_round_robin_makes_nobody_wait_for_more_than_two_packets_of_each_other(late):
+    """Requester 0 always asks; the others come and go."""
+    draw = random.Random(7)
+    history = deficit(
+        drawers(("random",) * 4),
+        late=late,
+        packets=1500,
+        asks=lambda index: index == 0 or draw.random() < 0.6,
+    )
+    waited = 0
+    for index, flits, _ in history:
+        waited = 0 if index == 0 else waited + flits
+        assert waited <= 3 * 2 * LONGEST
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_deficit_round_robin_gives_no_claim_to_who_was_idle(late):
+    """One alone for long, then two: equal shares from there on."""
+    count = iter(range(10**6))
+    history = deficit(
+        drawers((LONGEST, 1)),
+        late=late,
+        packets=2000,
+        asks=lambda index: index == 1 or next(count) >= 200,
+    )
+    both = [(index, flits) for index, flits, requests in history if requests == 0b11]
+    sent = [0, 0]
+    for index, flits in both:
+        sent[index] += flits
+        assert abs(sent[0] - sent[1]) < 3 * LONGEST
+    assert min(sent) > 5 * LONGEST
+
+
+def test_ordinary_sources_share_their_side_by_flits():
+    """In a link's arbiter, where a packet's flits are known a cycle late or more."""
+    lengths = [1, LONGEST, 5]
+    dut = LinkArbiter([True, False, False, False], longest=LONGEST, by_flits=True,
+                      core_by_flits=True)  # fmt: skip
+    sent = [0, 0, 0]
+
+    async def bench(ctx):
+        for _ in range(800):
+            ctx.set(dut.requests, 0b1110)
+            grant = ctx.get(dut.grant)
+            ctx.set(dut.taken, 1)
+            await ctx.tick()
+            ctx.set(dut.taken, 0)
+            ctx.set(dut.started, 1)
+            source = grant.bit_length() - 2
+            ctx.set(dut.flits, lengths[source])
+            sent[source] += lengths[source]
+            if lengths[source] > 1:
+                await ctx.tick()
+                ctx.set(dut.started, 0)
+
+    run(dut, bench)
+    assert max(sent) - min(sent) < 3 * LONGEST
+    assert min(sent) > 10 * LONGEST
