@@ -60,8 +60,11 @@ class BarrierContract(Specification):
         )
         self.always(
             "epoch_counts_operations",
-            barrier.epoch == (self.past(barrier.epoch, name="epoch", init=1)
-                              + self.past(barrier.take, name="take"))[:EPOCH_BITS],
+            barrier.epoch
+            == (
+                self.past(barrier.epoch, name="epoch", init=1)
+                + self.past(barrier.take, name="take")
+            )[:EPOCH_BITS],
             "The epoch goes up by one as an operation starts, and at no other time.",
             trace=self.past(barrier.take, name="taken"),
         )

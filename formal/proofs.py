@@ -2,12 +2,34 @@
 
 from __future__ import annotations
 
-from . import barrier, flag_writer, stream_queue, wave_controller, wave_table, write_tracker
+from . import (
+    arbiter,
+    barrier,
+    flag_writer,
+    receiver,
+    stream_queue,
+    transmitter,
+    wave_controller,
+    wave_table,
+    write_tracker,
+)
 from .proof import Proof
 
 __all__ = ["PROOFS"]
 
 #: By name, in the order of the list in the documentation.
 PROOFS: dict[str, Proof] = {
-    proof.name: proof for module in (stream_queue, barrier, wave_controller, wave_table, write_tracker, flag_writer) for proof in module.PROOFS
+    proof.name: proof
+    for module in (
+        stream_queue,
+        arbiter,
+        barrier,
+        wave_controller,
+        wave_table,
+        write_tracker,
+        flag_writer,
+        transmitter,
+        receiver,
+    )
+    for proof in module.PROOFS
 }

@@ -55,7 +55,9 @@ class WaveTableContract(Specification):
         )
         accepts = here & expected
         empty = table.i.payload.empty
-        refusal = Mux(header.status == Response.DECERR, Response.DECERR.value, Response.SLVERR.value)
+        refusal = Mux(
+            header.status == Response.DECERR, Response.DECERR.value, Response.SLVERR.value
+        )
         response = Mux(empty, refusal, table.i.payload.response.as_value())
         with m.If(takes):
             m.d.sync += [reserved.eq(0), reading.eq(1)]

@@ -146,7 +146,9 @@ class WriteTrackerContract(Specification):
         self.lemma("followed_is_closed_or_newest", ~following | in_front | behind)
         for name, value in (("last", last), ("written", written)):
             bits = self.inside.signal(name)
-            self.lemma(f"followed_{name}", ~(following & closed) | (bits.bit_select(slot, 1) == value))
+            self.lemma(
+                f"followed_{name}", ~(following & closed) | (bits.bit_select(slot, 1) == value)
+            )
         operations = Array(
             self.inside.signal(f"operation_{s}") for s in range(self._config.write_waves)
         )
@@ -198,10 +200,7 @@ PROOFS = [
         (
             "small",
             SMALL,
-            (
-                Fault("the last port is not waited for", "retire",
-                      lambda retire: retire),
-            ),
+            (Fault("the last port is not waited for", "retire", lambda retire: retire),),
         ),
         ("tiny", TINY, ()),
     )
