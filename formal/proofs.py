@@ -6,6 +6,7 @@ from . import (
     arbiter,
     barrier,
     flag_writer,
+    read_engine,
     receiver,
     stream_queue,
     transmitter,
@@ -30,6 +31,7 @@ PROOFS: dict[str, Proof] = {
         flag_writer,
         transmitter,
         receiver,
+        read_engine,
     )
     for proof in module.PROOFS
 }

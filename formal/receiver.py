@@ -119,7 +119,7 @@ class DepacketizerContract(Specification):
         self.always(
             "gives_a_beat_a_flit_of_payload",
             o.valid == (i.valid & (in_payload | (in_header & flit.last))),
-            "Each flit of payload is a beat, and a packet without payload is one; no other flit is.",
+            "Each flit of payload is a beat, a packet without payload is one, and no other flit.",
             trace=o.valid & in_payload,
         )
         self.always(
