@@ -88,6 +88,7 @@ class ReadEngineContract(Specification):
         room = self.inside.signal("room")
         self.lemma("room", room + owed + level == most)
         pending = self.inside.signal("pending.level")
+        self.lemma("pending_is_bounded", pending <= self._config.endpoint_reads + 1)
         self.always(
             "packets_always_have_room",
             self.inside.signal("pending.i__ready"),
@@ -147,7 +148,11 @@ class ReadEngineContract(Specification):
         self.lemma("left_of_two", one | ((left == burst) & (next_left == cut) & (burst != 0)))
         of_cut = Mux(one, at + burst, next_at)
         self.lemma("cut_is_at", (cut == 0) | (flit == of_cut[: len(flit)]))
+        offset = self.component.araddr[: config.flit_address_bits]
+        self.lemma("ar_is_aligned", offset == 0)
         address = self.component.araddr[config.flit_address_bits :]
+        page = AXI_PAGE_BYTES >> config.flit_address_bits
+        self.lemma("ar_in_page", (burst == 0) | (address % page + burst <= page))
         self.lemma("ar_is_at", (burst == 0) | (address == at))
 
 
