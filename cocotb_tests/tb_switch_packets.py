@@ -1,4 +1,4 @@
-"""`Switch` alone, between ranks that speak packets: answers out of order, ordinary traffic beside."""
+"""`Switch` alone, between ranks that speak packets: answers out of order, ordinary traffic."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ async def sequences_of_operations(bench: PacketsBench, case: Case):
 
 @scenario(PacketsBench, cases=4)
 async def errors_in_answers(bench: PacketsBench, case: Case):
-    """A flit or a write that ends badly gives the code and the rank; the next operation is whole."""
+    """A flit or a write that ends badly gives code and rank; the next operation is whole."""
     draw, sequence, config = case.draw, bench.sequence, bench.config
     bench.settle(case)
     sequence.draw(draw, 2, shortest=config.flit_bytes)

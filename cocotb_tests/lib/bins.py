@@ -123,4 +123,63 @@ BINS: dict[str, Group] = {
     "switch.refused": Group(
         "arrivals that the barrier refuses", ("second arrival", "far epoch")
     ),
+    "link.latency": Group("latency against the line's length", ("least", "between", "most")),
+    "link.idle": Group("when flits are sent", SHAPES),
+    "link.change": Group("what is under way when the latency changes", ("while idle", "under way")),
+    "port.stalls": Group("idle of all sources x back-pressure of all sinks", STALLS),
+    "port.payload": Group("payload of what the accelerator writes", ("full", "short")),
+    "port.into": Group(
+        "what a rank sends",
+        ("read_data", "write_responses", "arrivals", "ordinary read", "ordinary write"),
+    ),
+    "core.stalls": Group("idle x back-pressure", STALLS),
+    "core.request": Group("ordinary requests", ("read", "write")),
+    "barrier.arrival": Group(
+        "arrivals against the barrier's epoch",
+        ("current epoch", "next epoch", "second", "far epoch", "several in a cycle"),
+    ),
+    "barrier.take": Group("start of an operation", ("alone", "beside an arrival")),
+    "wave_table.size": Group(
+        "bytes of a wave", ("under a payload", "a payload", "under a wave", "a wave")
+    ),
+    "wave_table.scales": Group("waves with scales", ("with scales", "without")),
+    "wave_table.response": Group(
+        "response of a beat, and status of an answer without payload",
+        RESPONSES + tuple(f"no payload {name}" for name in RESPONSES),
+    ),
+    "wave_table.stray": Group(
+        "packets that nobody waits for", ("generation", "packet", "entry", "second")
+    ),
+    "wave_table.idle": Group("when beats come", SHAPES),
+    "wave_table.occupancy": Group("entries in use at once, of 4", _every(1, 2, 3, "all")),
+    "wave_table.order": Group("order of packets", ("in order", "any order")),
+    "wave_controller.wave": Group(
+        "waves that are issued", ("whole", "rest", "empty", "failed")
+    ),
+    "wave_controller.stalls": Group("back-pressure of the read-out order", SHAPES),
+    "wave_controller.reading": Group(
+        "most entries taken at once, of 4", _every(0, 1, 2, 3, "all")
+    ),
+    "write_back.stalls": Group("when packets begin x back-pressure of the link", STALLS),
+    "write_back.size": Group("bytes of a packet", ("full", "short")),
+    "write_back.room": Group("whether a packet waited for room", ("short", "always")),
+    "reducer.values": Group(
+        "format and kind of operands",
+        _crossed(("fp16", "bf16"), ("alike", "cancelling", "bits", "edges")),
+    ),
+    "reducer.ranks": Group("ranks that take part, of 3", _every(1, 2, 3)),
+    "reducer.mask": Group("lanes inside the message", ("none", "some", "all")),
+    "reducer.status": Group("status of a flit", ("nan", "no nan", "overflow", "no overflow")),
+    "reducer.idle": Group("when flits come", SHAPES),
+    "inq.scales": Group("kind of scales", ("alike", "bits", "edges")),
+    "inq.codes": Group("kind of codes", ("any", "small", "extreme", "zero")),
+    "inq.block": Group("codes of a block", ("whole", "short")),
+    "inq.ranks": Group("ranks that take part, of 2", _every(1, 2)),
+    "inq.gap": Group("cycles between blocks", _every(0, 1, 5)),
+    "inq.status": Group("status of a block", ("nan", "no nan", "overflow", "no overflow")),
+    "registers.stalls": Group("stalls of every AXI4-Lite channel", SHAPES),
+    "registers.access": Group(
+        "accesses of known and other addresses",
+        _crossed(("read", "write", "partial write"), ("known", "unknown")),
+    ),
 }  # fmt: skip

@@ -95,12 +95,10 @@ class PacketRank:
         return f"rank {self._rank}: {', '.join(waits)}" if waits else ""
 
     def check_ordinary(self) -> list[str]:
-        """What is wrong with the answers to ordinary requests; each is a DECERR, by class in order."""
+        """What is wrong with the answers to ordinary requests: DECERR each, in order by class."""
         wrong = []
-        for answer_class, request_class in (
-            (READ_DATA, READ_REQUEST),
-            (WRITE_RESPONSE, WRITE_DATA),
-        ):
+        classes = ((READ_DATA, READ_REQUEST), (WRITE_RESPONSE, WRITE_DATA))
+        for answer_class, request_class in classes:
             asked = [p for p in self._ordinary if p["message_class"] == request_class]
             got = [p for p in self._refused if p["message_class"] == answer_class]
             for request, answer in zip(asked, got, strict=True):
