@@ -8,7 +8,8 @@ registers, as it is in a design whose neighbours register what they give.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from .synthesis import HIDE_ALIASES
 from .tools import NEXTPNR_ECP5, YOSYS
 from .verilog import flat_ports
 
-__all__ = ["BlockTiming", "Endpoint", "ScanHarness", "block_timing"]
+__all__ = ["BlockTiming", "CriticalPath", "Endpoint", "ScanHarness", "block_timing"]
 
 #: The ULX3S board's device, speed grade 6.
 DEVICE = ("--85k", "--package", "CABGA381", "--speed", "6")
@@ -81,26 +82,76 @@ class Endpoint:
 
 
 @dataclass(frozen=True)
+class CriticalPath:
+    """The longest path between two registers: where it begins and ends, ns in all and in wires.
+
+    `levels` is the number of LUTs and carries between them.
+    """
+
+    begins: str
+    ends: str
+    ns: float
+    routing_ns: float
+    levels: int
+
+
+@dataclass(frozen=True)
 class BlockTiming:
     """What placing and routing a block gave; the harness's registers are in `resources`."""
 
     fmax_mhz: float
     resources: Resources
     latest: list[Endpoint]
+    critical: CriticalPath
+
+
+#: What Yosys appends to a register's name, and the harness puts before it.
+_CELL_SUFFIX = re.compile(
+    r"_(TRELLIS_FF|MULT18X18D)_.*|\.\d+\.\d+(_DO[AB]\d+|\$DPRAM_COMB\d)?$|\$\d+$"
+)
+
+
+def _register(cell: str) -> str:
+    """A cell as people know it: without the harness, and what tools append."""
+    name = cell.removeprefix("block.")
+    while (shorter := _CELL_SUFFIX.sub("", name)) != name:
+        name = shorter
+    return name
+
+
+def critical_path(report: dict) -> CriticalPath:
+    """From nextpnr's report, the longest path from register to register."""
+    paths = [
+        path["path"]
+        for path in report["critical_paths"]
+        if path["from"] != "<async>" and path["to"] != "<async>"
+    ]
+    steps = max(paths, key=lambda steps: sum(step["delay"] for step in steps))
+    return CriticalPath(
+        begins=_register(steps[0]["from"]["cell"]),
+        ends=_register(steps[-1]["to"]["cell"]),
+        ns=round(sum(step["delay"] for step in steps), 2),
+        routing_ns=round(sum(s["delay"] for s in steps if s["type"] == "routing"), 2),
+        levels=sum(step["type"] == "logic" for step in steps),
+    )
 
 
 def block_timing(
     block: wiring.Component,
     *,
     seed: int | None = None,
+    options: Sequence[str] = (),
+    cpu_seconds: int | None = None,
     phases: Callable[[str], None] = lambda text: None,
 ) -> BlockTiming:
     """Place and route `block` between registers; cached.
 
-    Placement starts from `seed`; None is the tool's own, always the same.
+    Placement starts from `seed`; None is the tool's own, always the same. `options` go to nextpnr.
 
     Raises
     ------
+    TimeLimit
+        A tool took more than `cpu_seconds` of processor time.
     BuildError
         A tool is missing or failed.
     """
@@ -116,14 +167,15 @@ def block_timing(
     ]  # fmt: skip
     if seed is not None:
         arguments += ["--seed", str(seed)]
+    arguments += options
 
     def make(folder: Path):
         (folder / "design.il").write_text(text)
         (folder / "script.ys").write_text(script)
         phases(f"synthesis by Yosys {YOSYS.version}")
-        YOSYS.run(["-q", "-s", "script.ys"], folder)
+        YOSYS.run(["-q", "-s", "script.ys"], folder, cpu_seconds=cpu_seconds)
         phases(f"place and route by nextpnr {NEXTPNR_ECP5.version}")
-        NEXTPNR_ECP5.run(arguments, folder)
+        NEXTPNR_ECP5.run(arguments, folder, cpu_seconds=cpu_seconds)
         for path in folder.iterdir():
             if path.name != "timing.json":
                 path.unlink()
@@ -138,4 +190,9 @@ def block_timing(
         for endpoint in net["endpoints"]
     ]
     endpoints.sort(key=lambda endpoint: -endpoint.arrival_ns)
-    return BlockTiming(round(clock["achieved"], 1), resources_of(report), endpoints[:ENDPOINTS])
+    return BlockTiming(
+        round(clock["achieved"], 1),
+        resources_of(report),
+        endpoints[:ENDPOINTS],
+        critical_path(report),
+    )

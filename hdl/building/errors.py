@@ -1,6 +1,6 @@
 """What goes wrong in a build."""
 
-__all__ = ["BuildError", "OverDevice"]
+__all__ = ["BuildError", "OverDevice", "TimeLimit"]
 
 
 class BuildError(Exception):
@@ -9,3 +9,7 @@ class BuildError(Exception):
 
 class OverDevice(BuildError):
     """The design does not fit the board's device, or misses its clock. The message is one line."""
+
+
+class TimeLimit(BuildError):
+    """A tool took longer than it was given. The message is one line."""

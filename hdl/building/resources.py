@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 
 from .errors import BuildError, OverDevice
 
-__all__ = ["Resources", "check_fit", "count_7_series", "count_ecp5"]
+__all__ = ["Resources", "check_fit", "count_7_series", "count_cells", "count_ecp5"]
 
 
 @dataclass(frozen=True)
@@ -83,6 +83,11 @@ def _count(cells: Mapping[str, int], weights: Mapping[str, Resources]) -> Resour
 def _cells(stat: str) -> dict[str, int]:
     """Cells by type, of the whole design, from Yosys' ``stat -json``."""
     return json.loads(stat)["design"]["num_cells_by_type"]
+
+
+def count_cells(cells: Mapping[str, int]) -> Resources:
+    """Resources of 7-series cells, their number by type."""
+    return _count(cells, _7_SERIES)
 
 
 def count_7_series(stat: str) -> Resources:

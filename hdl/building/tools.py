@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import importlib.metadata
+import resource
 import shutil
+import signal
 import subprocess
 import sysconfig
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from .errors import BuildError
+from .errors import BuildError, TimeLimit
 
 __all__ = ["YOSYS", "NEXTPNR_ECP5", "ECPPACK", "Tool"]
 
@@ -50,13 +52,18 @@ class Tool:
         arguments: Sequence[str],
         folder: Path,
         heard: Callable[[str], None] = lambda line: None,
+        *,
+        cpu_seconds: int | None = None,
     ):
         """Run in `folder`, all names relative to it; each line of output goes to `heard`.
 
-        Relative, since these tools see a private file system with `folder` in it.
+        Relative, since these tools see a private file system with `folder` in it. The limit is one
+        of processor time, so that it does not depend on what else the machine does.
 
         Raises
         ------
+        TimeLimit
+            It took more than `cpu_seconds`.
         BuildError
             The command is missing, or failed.
         """
@@ -72,6 +79,9 @@ class Tool:
             text=True,
             errors="replace",
         )
+        if cpu_seconds is not None:
+            _soft, hard = resource.getrlimit(resource.RLIMIT_CPU)
+            resource.prlimit(process.pid, resource.RLIMIT_CPU, (cpu_seconds, hard))
         reason = "no message"
         with process:
             try:
@@ -83,6 +93,10 @@ class Tool:
             except BaseException:
                 process.kill()
                 raise
+        if cpu_seconds is not None and process.returncode == -signal.SIGXCPU:
+            raise TimeLimit(
+                f"{self.command}: stopped after {cpu_seconds / 60:g} minutes of processor time"
+            )
         if process.returncode:
             raise BuildError(f"{self.command}: failed with {process.returncode}: {reason}")
 
