@@ -32,8 +32,8 @@ __all__ = ["Client", "Port", "Statistics"]
 
 WORD_BYTES = 4
 SEQUENCES = 256
-#: Addresses are 32 bits.
-ADDRESS_LIMIT = 1 << 32
+#: What fits a request's fields.
+ADDRESS_LIMIT, RANK_LIMIT = 1 << 32, 1 << 8
 #: Bytes asked of a port that does not say how many are waiting; such a port gives what it has.
 READ_BYTES = 4096
 #: Seconds between two attempts while the board is busy, and for how long they go on.
@@ -71,8 +71,13 @@ class Statistics:
     busy: int = 0
 
 
-def _nothing_at(what: str, address: int) -> BusError:
-    return BusError(f"{what}: nothing is at address {address:#x}", address)
+def _name(opcode: Opcode) -> str:
+    return opcode.name.lower().replace("_", " ")
+
+
+def _nothing_at(opcode: Opcode, address: int, rank: int | None) -> BusError:
+    where = "" if rank is None else f" of rank {rank}"
+    return BusError(f"{_name(opcode)}: nothing is at address {address:#x}{where}", address)
 
 
 class Client:
@@ -123,7 +128,7 @@ class Client:
     def read_words(self, address: int, count: int = 1, *, increment: bool = True) -> list[int]:
         """`count` 32-bit registers from byte `address` up, or one of them again and again."""
         words: list[int] = []
-        for start, size in self._pieces("read words", address, count, WORD_BYTES):
+        for start, size in self._pieces(Opcode.READ_WORDS, address, count, WORD_BYTES):
             at = address + WORD_BYTES * start if increment else address
             access = Access(at, size, fixed=not increment)
             answer = self._request(Opcode.READ_WORDS, access.pack(), size * WORD_BYTES)
@@ -135,7 +140,7 @@ class Client:
 
         After a `BusError` the values before the one it names are written.
         """
-        for start, size in self._pieces("write words", address, len(values), WORD_BYTES):
+        for start, size in self._pieces(Opcode.WRITE_WORDS, address, len(values), WORD_BYTES):
             at = address + WORD_BYTES * start if increment else address
             access = Access(at, size, fixed=not increment)
             data = struct.pack(f"<{size}I", *values[start : start + size])
@@ -144,16 +149,17 @@ class Client:
     def read_memory(self, rank: int, address: int, length: int) -> bytes:
         """Bytes of a rank's memory."""
         data = bytearray()
-        for start, size in self._pieces("read memory", address, length, 1):
+        for start, size in self._pieces(Opcode.READ_MEMORY, address, length, 1, rank):
             access = Access(address + start, size, rank)
-            data += self._request(Opcode.READ_MEMORY, access.pack(), size)
+            data += self._request(Opcode.READ_MEMORY, access.pack(), size, rank)
         return bytes(data)
 
     def write_memory(self, rank: int, address: int, data: bytes) -> None:
         """Put bytes into a rank's memory. After a `BusError` those before its address are there."""
-        for start, size in self._pieces("write memory", address, len(data), 1):
+        for start, size in self._pieces(Opcode.WRITE_MEMORY, address, len(data), 1, rank):
             access = Access(address + start, size, rank)
-            self._request(Opcode.WRITE_MEMORY, access.pack() + data[start : start + size], 0)
+            piece = data[start : start + size]
+            self._request(Opcode.WRITE_MEMORY, access.pack() + piece, 0, rank)
 
     def reset(self) -> None:
         """Ranks, links and switch as after power-up, whatever they were at; memories stay."""
@@ -186,17 +192,22 @@ class Client:
 
     # -- one request -----------------------------------------------------------------------------
 
-    def _pieces(self, what: str, address: int, count: int, unit: int) -> Iterator[tuple[int, int]]:
+    def _pieces(
+        self, opcode: Opcode, address: int, count: int, unit: int, rank: int | None = None
+    ) -> Iterator[tuple[int, int]]:
         """(start, size) of the requests that `count` items of `unit` bytes take."""
-        if not 0 <= address <= ADDRESS_LIMIT - count * unit:
-            raise _nothing_at(what, address)
+        fits = 0 <= address <= ADDRESS_LIMIT - count * unit and 0 <= (rank or 0) < RANK_LIMIT
+        if not fits:
+            raise _nothing_at(opcode, address, rank)
         if self._identity is None:
             self.identify()
         most = self._identity.burst_bytes // unit
         for start in range(0, count, most):
             yield start, min(most, count - start)
 
-    def _request(self, opcode: Opcode, payload: bytes, size: int | None = None) -> bytes:
+    def _request(
+        self, opcode: Opcode, payload: bytes, size: int | None = None, rank: int | None = None
+    ) -> bytes:
         """The data of the answer, `size` bytes of it; put off while the board is busy."""
         give_up = time.monotonic() + BUSY_SECONDS
         while True:
@@ -205,17 +216,17 @@ class Client:
                 break
             self.statistics.busy += 1
             time.sleep(BUSY_PAUSE)
-        self._check(opcode, status, data)
+        self._check(opcode, status, data, rank)
         if size is not None and len(data) != size:
-            raise RefusedError(f"{opcode.name}: answered with {len(data)} bytes, not {size}")
+            raise RefusedError(f"{_name(opcode)}: answered with {len(data)} bytes, not {size}")
         return data
 
     @staticmethod
-    def _check(opcode: Opcode, status: int, data: bytes):
+    def _check(opcode: Opcode, status: int, data: bytes, rank: int | None):
         """Raise what a status means."""
-        what = opcode.name.lower().replace("_", " ")
+        what = _name(opcode)
         if status == Status.BUS_ERROR:
-            raise _nothing_at(what, int.from_bytes(data, "little"))
+            raise _nothing_at(opcode, int.from_bytes(data, "little"), rank)
         if status == Status.BUSY:
             raise BusyError(f"{what}: the board's self-test does not end")
         if status in (Status.NO_SESSION, Status.OUT_OF_SEQUENCE):
@@ -240,7 +251,7 @@ class Client:
             if answer is not None:
                 return answer
         raise NoAnswer(
-            f"board: no answer to {opcode.name.lower()}, asked {self._retries + 1} times with "
+            f"board: no answer to {_name(opcode)}, asked {self._retries + 1} times with "
             f"{self._timeout:g} s each"
         )
 
