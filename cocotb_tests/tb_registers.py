@@ -66,7 +66,7 @@ class BridgeBench(Bench):
 
 @scenario(BridgeBench, cases=8)
 async def accesses(bench: BridgeBench, case: Case):
-    """Reads and writes, whole and partial, known addresses and others, under stalls of each channel."""
+    """Reads, writes and partial writes, known addresses and others, every channel stalling."""
     draw, banks, master = case.draw, bench.banks, bench.master
     shape = case.choose(SHAPES)
     coverage.hit("registers.stalls", shape)

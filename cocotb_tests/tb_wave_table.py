@@ -112,8 +112,11 @@ class TableBench(Bench):
         present = {packet["tag"] & ((1 << self.packet_bits) - 1) for packet in wave.packets}
         absent = sum(1 << n for n in range(packets) if n not in present)
         for name, value in (
-            ("entry", wave.entry), ("generation", wave.generation), ("absent", absent), ("valid", 1),
-        ):  # fmt: skip
+            ("entry", wave.entry),
+            ("generation", wave.generation),
+            ("absent", absent),
+            ("valid", 1),
+        ):
             self.ports.set(f"reserve__{name}", value)
         await self.step()
         self.ports.set("reserve__valid", 0)
