@@ -12,6 +12,7 @@ from . import (
     transmitter,
     wave_controller,
     wave_table,
+    write_engine,
     write_tracker,
 )
 from .proof import Proof
@@ -32,6 +33,7 @@ PROOFS: dict[str, Proof] = {
         transmitter,
         receiver,
         read_engine,
+        write_engine,
     )
     for proof in module.PROOFS
 }

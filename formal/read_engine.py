@@ -8,13 +8,10 @@ from hdl.config import AXI_MAX_BEATS, AXI_PAGE_BYTES
 from hdl.transport.read_engine import ReadEngine
 
 from .proof import Fault, Proof
-from .sizes import SMALL, describe
+from .sizes import TWO_PAGES, describe
 from .specification import Specification
 
 __all__ = ["PROOFS"]
-
-#: Addresses of two pages and no more: what happens at their border is the same everywhere.
-TWO_PAGES = SMALL.replace(address_bits=13)
 
 
 class ReadEngineContract(Specification):
@@ -160,7 +157,7 @@ PROOFS = [
     Proof(
         name="read-engine",
         component="ReadEngine",
-        size=f"{describe(SMALL)}, 2 pages",
+        size=describe(TWO_PAGES),
         specify=lambda: ReadEngineContract(TWO_PAGES),
         trace_depth=30,
         faults=(

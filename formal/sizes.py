@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hdl.config import SwitchConfig
 
-__all__ = ["SMALL", "TINY", "describe"]
+__all__ = ["SMALL", "TINY", "TWO_PAGES", "describe"]
 
 #: The preset for sweeps and proofs.
 TINY = SwitchConfig.preset("tiny")
@@ -25,10 +25,14 @@ SMALL = SwitchConfig.preset(
     link_latency_max=2,
 )
 
+#: Addresses of two pages and no more: what happens at their border is the same everywhere.
+TWO_PAGES = SMALL.replace(address_bits=13)
+
 
 def describe(config: SwitchConfig) -> str:
     """What tells sizes apart, in a few words."""
     name = "tiny" if config == TINY else "small"
+    name += ", 2 pages" if config == TWO_PAGES else ""
     return (
         f"{name}: {config.ranks} ranks, flit {config.flit_bytes}, payload {config.payload_bytes}, "
         f"wave {config.wave_bytes} x {config.waves}"
