@@ -14,7 +14,8 @@ from hdl.building.errors import BuildError, OverDevice, TimeLimit
 from hdl.building.resources import Resources
 from hdl.building.tools import YOSYS, Tool
 from hdl.config import SwitchConfig
-from scripts import measured, resources
+from hdl.switch import Switch
+from scripts import make_docs, measured, resource_tables, resources
 from scripts.resources import FORMATS, GRID, Case, cases, main, of_preset, row_of
 
 # -- parts ---------------------------------------------------------------------------------------
@@ -369,3 +370,60 @@ def test_a_bad_argument_is_refused(arguments, capsys):
         main(arguments)
     assert error.value.code == 2
     assert arguments[0] in capsys.readouterr().err.splitlines()[-1]
+
+
+# -- tables --------------------------------------------------------------------------------------
+
+
+def part(name) -> list[str]:
+    return make_docs.PARTS[name]().splitlines()
+
+
+def test_tables_of_size_and_split(file, tools):
+    assert main(CHOICE) == 0
+    lines = part("switch_size")
+    assert lines[2] == "| 2 | 8 B | fp16, bf16 | 850 | 340 | 4.5 | 8 |"
+    assert lines[-1].startswith("Not measured: 2 ranks with flits of 16 bytes, fp16, bf16; ")
+    assert "(`paper-fpga`)" in lines[-1]
+    lines = part("switch_split")
+    assert lines[0] == (
+        "| Ranks | flit | formats | ports | wave tables | arithmetic | write-back "
+        "| registers, counters | control | preset |"
+    )
+    assert (
+        lines[2]
+        == "| 2 | 8 B | fp16, bf16 | 300, 200 | 40, 30 | 500, 100 | 0, 0 | 0, 0 | 10, 10 |  |"
+    )
+
+
+def test_a_table_tells_why_a_row_is_null(file, tools):
+    tools.error = OverDevice("chip: must fit the device, not take 200 dsp of 156")
+    assert main(CHOICE) == 0
+    for name in ("switch_size", "switch_clock"):
+        assert "must fit the device, not take 200 dsp of 156" in part(name)[2]
+    assert len(part("switch_split")) == 2, "no sizes to split"
+
+
+def test_the_table_of_clocks_shows_what_was_before(file, tools):
+    assert main(CHOICE) == 0
+    tools.named["ecp5"], tools.mhz = "3" * 32, 80.5
+    assert main(CHOICE) == 0
+    assert part("switch_clock")[2] == (
+        "| `demo` | 2 | 8 B | fp16, bf16 | 900 | 800 | 16 | 9 | 80.5 | 61.5 "
+        "| `a.b` to `c.d`: 16.2 ns, 12.4 of them wires |"
+    )
+
+
+def test_our_prototype_stands_beside_the_papers(file, tools):
+    assert main(["--ranks", "4", "--flits", "32", "--family", "xc7", "--formats", "plain"]) == 0
+    lines = part("switch_paper")
+    assert lines[2] == "| the paper, with its links' IP cores | 7 % | 5 % | 23 % |  |"
+    assert lines[3] == "| fp16, bf16 | 850 (0.0 %) | 340 (0.0 %) | 4.5 (0.2 %) | 8 (0.1 %) |"
+
+
+def test_every_part_of_a_switch_has_a_column():
+    """A part that is renamed would be counted as control."""
+    config = SwitchConfig.preset("tiny", ranks=2, trace_records=64)
+    parts = parts_of(modules_of(netlist(Switch(config)).text), resources.INSIDE)
+    named = {part for column in resource_tables.COLUMNS.values() for part in column}
+    assert named <= set(parts)
