@@ -1,7 +1,8 @@
 """Draw runs as pictures: each wave a bar from first read request to last write response.
 
 ``python -m scripts.draw_waves --out build/run/waves`` draws the default All-Reduce;
-``--waves 1,8`` draws it with one wave in flight beside eight. See docs/allreduce.md.
+``--waves 1,8`` draws it with one wave in flight beside eight; ``--trace FILE`` draws what a trace
+buffer held. See docs/allreduce.md and docs/waveforms.md.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from sim.cli.units import binary_size
 from sim.engines import EngineError
 from sim.waves.events import EventsError, RunEvents, record, run_events
 from sim.waves.picture import draw_runs, save_picture
+from sim.waves.trace_dump import TraceDump
 
 EXIT_OK, EXIT_DIFFERENT, EXIT_USAGE = 0, 1, 2
 
@@ -33,8 +35,8 @@ class _Parser(argparse.ArgumentParser):
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="python -m scripts.draw_waves",
-        description="Run an All-Reduce, or read the events of an earlier one, and draw its waves "
-        "as BASE.png and BASE.svg.",
+        description="Run an All-Reduce, or read the events or the trace of an earlier one, and "
+        "draw its waves as BASE.png and BASE.svg.",
         epilog="All other options are those of python -m sim.allreduce, and say what to run.",
         allow_abbrev=False,
     )
@@ -53,6 +55,13 @@ def _parser() -> argparse.ArgumentParser:
         default=[],
         help="draw these events instead of running; may be repeated",
     )
+    add(
+        "--trace",
+        metavar="FILE",
+        help="draw the operations in this file, which a trace buffer was saved to, one panel below "
+        "the other",
+    )
+    add("--save-vcd", action="store_true", help="also write the trace as BASE.vcd, with a view")
     add(
         "--save-events",
         action="store_true",
@@ -88,9 +97,23 @@ def _run(options: Options, console: Console) -> RunEvents:
         return run_events(bench.engine.recording(), config, size, options.dtype)
 
 
+def _traced(trace: TraceDump) -> list[RunEvents]:
+    """The operations of a trace that have waves, in order, but for a last one that goes on."""
+    if losses := trace.losses():
+        print(losses, file=sys.stderr)
+    found = trace.operations()
+    numbers = [number for number, operation in enumerate(found) if operation.waves]
+    if numbers and not all(wave.over for wave in found[numbers[-1]].waves):
+        print(f"trace: operation {numbers.pop()} goes on at its end, left out", file=sys.stderr)
+    if not numbers:
+        raise EventsError("trace: must hold an operation with waves that has ended")
+    return [trace.events(number) for number in numbers]
+
+
 def _title(run: RunEvents) -> str:
     k = run.config["waves"]
-    return f"k = {k}: at most {'one wave reads' if k == 1 else f'{k} waves read'} at a time"
+    title = f"k = {k}: at most {'one wave reads' if k == 1 else f'{k} waves read'} at a time"
+    return f"{title}; from wave {run.first_wave} on" if run.first_wave else title
 
 
 def _heading(run: RunEvents) -> str:
@@ -110,10 +133,22 @@ def _save_events(runs: list[RunEvents], base: Path):
 
 def _draw(given, rest: list[str]) -> list[Path]:
     base = Path(given.out)
+    for name in ("events", "trace"):
+        if getattr(given, name) and (rest or given.waves):
+            raise UsageError(f"{name}: must come without a run's options, not with {rest}")
+    if given.events and given.trace:
+        raise UsageError("trace: must come without events")
+    if given.save_vcd and not given.trace:
+        raise UsageError("save-vcd: must come with a trace; a run's waveform is sim.allreduce's")
+    written = []
     if given.events:
-        if rest or given.waves:
-            raise UsageError(f"events: must come without a run's options, not with {rest}")
         runs = [RunEvents.load(path) for path in given.events]
+    elif given.trace:
+        trace = TraceDump.load(given.trace)
+        runs = _traced(trace)
+        if given.save_vcd:
+            base.parent.mkdir(parents=True, exist_ok=True)
+            written = trace.vcd(base.with_name(base.name + ".vcd"))
     else:
         console = Console(stderr=True)
         runs = [_run(options, console) for options in _options(rest, given.waves)]
@@ -121,7 +156,8 @@ def _draw(given, rest: list[str]) -> list[Path]:
         raise UsageError("bytes: must be more than 0 for a picture, not 0")
     if given.save_events:
         _save_events(runs, base)
-    return save_picture(draw_runs(runs, [_title(run) for run in runs], _heading(runs[0])), base)
+    figure = draw_runs(runs, [_title(run) for run in runs], _heading(runs[0]))
+    return [*save_picture(figure, base), *written]
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -1,4 +1,4 @@
-"""Events of the trace ports as a VCD file, whoever recorded them."""
+"""Events of the trace ports as a VCD file with a view, whoever recorded them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from hdl.accelerator.trace_buffer import record_fields
 from hdl.config import SwitchConfig
 from sim.engines import Recording
 
+from .groups import VIEW_SUFFIX, waves_in_flight
+from .gtkw import Group, Trace, write_save_file
 from .vcd import TOP_SCOPE
 
 __all__ = ["write_event_vcd"]
@@ -37,16 +39,32 @@ def _changes(recording: Recording, ranks: int, *, levels: bool) -> dict[int, dic
     return changes
 
 
+def event_view(config: SwitchConfig) -> list[Group]:
+    """Groups of the accelerator's events and of each rank's, each strobe before its numbers."""
+    groups: dict[str, list[Trace]] = {}
+    for strobe, numbers in trace_ports(config.ranks).items():
+        *_, prefix, _event = strobe.split("__")
+        title = f"rank {prefix}" if prefix.isdigit() else "waves"
+        names = [(name, name.rpartition("__")[2]) for name in (strobe, *numbers)]
+        groups.setdefault(title, []).extend(
+            Trace(name, format="dec", label=label.replace("_", " ")) for name, label in names
+        )
+    return [waves_in_flight(), *(Group(title, traces) for title, traces in groups.items())]
+
+
 def write_event_vcd(
     path: str | Path, recording: Recording, config: SwitchConfig, *, whole: bool = True
-):
+) -> list[Path]:
     """Write the events of `recording` as a system's top has them: ``trace__issue`` and so on.
 
     Cycle c spans the times from c to c + 1 clock periods, as in the engines' files; the file begins
     a cycle before the first event. A number stands until the next event of its kind.
     ``trace__reading`` and ``trace__writing``, the waves in either phase, are counted from the
     events of a `whole` recording, one that begins before the first wave; else they are unknown.
+
+    Beside the file stands its view for GTKWave; both are returned.
     """
+    path = Path(path)
     period = FEMTOSECONDS // config.clock_hz
     changes = _changes(recording, config.ranks, levels=whole)
     start = max(0, min(changes, default=0) - 1)
@@ -66,3 +84,6 @@ def write_event_vcd(
         for cycle, values in changes.items():
             for name, value in values.items():
                 writer.change(variables[name], cycle * period, value)
+    view = path.with_suffix(VIEW_SUFFIX)
+    write_save_file(view, path, event_view(config))
+    return [path, view]

@@ -10,7 +10,7 @@ from hdl.interfaces import Format, MessageClass, Response
 
 from .gtkw import Group, Trace, write_save_file
 
-__all__ = ["VIEW_SUFFIX", "system_view", "write_view"]
+__all__ = ["VIEW_SUFFIX", "system_view", "waves_in_flight", "write_view"]
 
 #: Ending of a view's name; the rest is the name of its waveforms.
 VIEW_SUFFIX = ".gtkw"
@@ -119,7 +119,8 @@ def _wave_table(config: SwitchConfig, rank: int) -> Group:
     )
 
 
-def _waves_in_flight() -> Group:
+def waves_in_flight() -> Group:
+    """Waves in either phase, drawn as curves."""
     return Group(
         "waves in flight",
         [
@@ -252,7 +253,7 @@ def system_view(config: SwitchConfig) -> list[Group | Trace]:
     ranks = range(config.ranks)
     return [
         Trace("clk", label="clock"),
-        _waves_in_flight(),
+        waves_in_flight(),
         *[_rank(rank) for rank in ranks],
         *[_port(rank) for rank in ranks],
         *_barrier_and_controller(),

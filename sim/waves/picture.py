@@ -118,7 +118,7 @@ class _Panel:
         return self.run.last_response - self.run.first_request
 
     def outcome(self) -> str:
-        utilization = self.config.payload_cycles(self.run.bytes) / self.cycles
+        utilization = self.config.payload_cycles(self.run.seen_bytes) / self.cycles
         return (
             f"{self.cycles:,} cycles, {1e6 * self.cycles / self.config.clock_hz:.2f} us: "
             f"{100 * utilization:.1f} % of the link"
@@ -143,7 +143,7 @@ def _draw_bars(axes, panel: _Panel, inches_per_cycle: float):
                 axes.text(
                     first[0] - start + 0.025 / inches_per_cycle,
                     bottom + BAR_HEIGHT / 2,
-                    str(number),
+                    str(panel.run.first_wave + number),
                     fontsize=NUMBER_POINTS,
                     va="center_baseline",
                     color=INK,

@@ -49,7 +49,8 @@ class TraceDump:
     frozen
         The operations that it was armed for have ended.
     runs
-        Bytes of each rank's operand and format of the last operations, as far as the host knows.
+        Bytes of each rank's operand and format of the operations since `arm_trace`, in order, as
+        far as the host knows. Where records were overwritten, the last is the trace's last.
     """
 
     config: SwitchConfig
@@ -63,6 +64,15 @@ class TraceDump:
     def whole(self) -> bool:
         """Whether nothing is lost of what happened since `arm_trace`, up to the last record."""
         return self.overwritten == 0
+
+    def losses(self) -> str | None:
+        """One line about what is not here of what happened since `arm_trace`; None if all is."""
+        lost = {
+            "overwritten": f"{self.overwritten:,} older records were overwritten",
+            "missed": f"{self.missed:,} cycles with events came while it did not record",
+        }
+        told = [text for name, text in lost.items() if getattr(self, name)]
+        return f"trace: {', '.join(told)}" if told else None
 
     def recording(self) -> Recording:
         """The records as an engine's recording of the trace ports; see `sim.waves.events.record`.
@@ -101,7 +111,7 @@ class TraceDump:
         operation
             Index into `operations`; the last one if not told.
         size, dtype
-            What ran; None is what `runs` says. Of `runs` the last one is the last operation.
+            What ran; None is what `runs` says.
 
         Raises
         ------
@@ -112,20 +122,22 @@ class TraceDump:
         if not -len(found) <= operation < len(found):
             rule = f"must be one of the {len(found)} in the trace"
             raise EventsError(f"operation: {rule}, not {operation}")
-        from_end = operation if operation < 0 else operation - len(found)
+        number = operation % len(found)
         if size is None or dtype is None:
-            if -from_end > len(self.runs):
-                raise EventsError("trace: bytes and dtype of its operation must be given")
-            known = self.runs[from_end]
-            size = known[0] if size is None else size
-            dtype = known[1] if dtype is None else dtype
-        first = from_end == -len(found)
-        whole = self.whole or not first
-        return operation_events(found[operation], self.config, size, dtype, whole=whole)
+            known = number if self.whole else number - len(found)
+            if not -len(self.runs) <= known < len(self.runs):
+                raise EventsError(f"runs: must have bytes and dtype of operation {number}")
+            size, dtype = self.runs[known]
+        # Of another than the first, every wave is here.
+        whole = self.whole or number > 0
+        return operation_events(found[number], self.config, size, dtype, whole=whole)
 
-    def vcd(self, path: str | Path):
-        """Write the events as a VCD file, with the names that a simulated waveform gives them."""
-        write_event_vcd(path, self.recording(), self.config, whole=self.whole)
+    def vcd(self, path: str | Path) -> list[Path]:
+        """Write the events as a VCD file and a view of it, and name both.
+
+        The signals are named as in a simulated waveform; see `sim.waves.event_vcd`.
+        """
+        return write_event_vcd(path, self.recording(), self.config, whole=self.whole)
 
     def save(self, path: str | Path):
         """Write the trace as JSON."""
@@ -227,7 +239,7 @@ def read_trace(
         Access to the system's registers: ``read_words(address, count)`` and
         ``write_words(address, values)``; at most 256 words at once.
     runs
-        For `TraceDump.runs`: (bytes, dtype) of the operations, the last one last.
+        For `TraceDump.runs`: (bytes, dtype) of the operations since `arm_trace`.
     watch
         Called with records read and to be read, now and then.
 
