@@ -7,7 +7,7 @@ a waveform viewer would show them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from amaranth import Const, Signal, Value
 from amaranth.hdl import Elaboratable, Fragment, MemoryInstance
@@ -62,22 +62,24 @@ class Inside:
         self.fragment = Fragment.get(component, platform=None)
 
     def signal(self, name: str) -> Signal:
-        """The signal called `name`: of several the one that its module assigns.
+        """The signal called `name`: of several the one that its module assigns, or the register.
+
+        Amaranth names only the last of signals that one statement makes; the others are called
+        ``$signal``.
 
         Raises
         ------
         InsideError
-            There is none, or still several.
+            There is none, or there are still several.
         """
         *path, last = name.split(".")
         fragment = self._submodule(path)
-        found = [signal for signal in _named(fragment) if signal.name == last]
-        if len(found) != 1:
-            found = [signal for signal in _assigned(fragment) if signal.name == last]
-        if len(found) != 1:
-            known = sorted({signal.name for signal in [*_named(fragment), *_assigned(fragment)]})
-            raise InsideError(f"{name}: {len(found)} signals of that name among {', '.join(known)}")
-        return found[0]
+        for candidates in (_named(fragment), _assigned(fragment), _registers(fragment)):
+            found = [signal for signal in candidates if signal.name == last]
+            if len(found) == 1:
+                return found[0]
+        known = ", ".join(sorted({signal.name for signal in _named(fragment)}))
+        raise InsideError(f"{name}: {len(found)} registers of that name among {known}")
 
     def memory(self, name: str) -> MemoryInside:
         """The memory called `name`, with one read and one write port.
@@ -130,23 +132,33 @@ class Inside:
         return fragment
 
 
-def _assigned(fragment: Fragment) -> list[Signal]:
-    """Signals that a module's own statements assign, each once."""
-    return list(
-        {
-            id(signal): signal
-            for statements in fragment.statements.values()
-            for signal in statements._lhs_signals()
-        }.values()
-    )
-
-
 def _named(fragment: Fragment) -> list[Signal]:
-    """Signals that a module's own statements name at all, each once."""
-    return list(
-        {
-            id(signal): signal
-            for statements in fragment.statements.values()
-            for signal in [*statements._lhs_signals(), *statements._rhs_signals()]
-        }.values()
+    """Signals that a module's own statements speak of, each once."""
+    return _once(
+        signal
+        for statements in fragment.statements.values()
+        for signal in (*statements._lhs_signals(), *statements._rhs_signals())
     )
+
+
+def _assigned(fragment: Fragment) -> list[Signal]:
+    """Those that they assign."""
+    return _once(
+        signal
+        for statements in fragment.statements.values()
+        for signal in statements._lhs_signals()
+    )
+
+
+def _registers(fragment: Fragment) -> list[Signal]:
+    """Those that they assign at a clock edge."""
+    return _once(
+        signal
+        for domain, statements in fragment.statements.items()
+        if domain != "comb"
+        for signal in statements._lhs_signals()
+    )
+
+
+def _once(signals: Iterable[Signal]) -> list[Signal]:
+    return list({id(signal): signal for signal in signals}.values())
