@@ -21,7 +21,7 @@ from tests.system.test_timing import disturb
 
 CONFIG = SwitchConfig.preset("tiny", **FIELDS, trace_records=64)
 #: Elements of an operation whose records fit the buffer, and of one whose do not.
-SHORT, LONG = 70, 400
+SHORT, LONG = 70, 260
 FLAGS = [CONFIG.memory_bytes - 64] * CONFIG.ranks
 
 
@@ -136,14 +136,20 @@ def test_waveforms_of_traces_have_a_simulated_ones_names_and_the_trace_s_values(
         assert levels[max(levels)] == 0
 
 
-def test_of_a_long_operation_the_last_records_are_kept(bed, tmp_path, capsys, monkeypatch):
+@pytest.fixture(scope="module")
+def long_run(bed):
+    """Outcome, recording and events of an operation that does not fit the buffer, and its trace."""
     arm(bed, operations=1)
     outcome = all_reduce(bed, LONG)
     recording = bed.engine.recording()
     trace = read(bed, runs=[(outcome.bytes, "fp16")])
+    return outcome, recording, run_events(recording, CONFIG, outcome.bytes, "fp16"), trace
+
+
+def test_of_a_long_operation_the_last_records_are_kept(long_run, tmp_path, capsys, monkeypatch):
+    outcome, recording, whole, trace = long_run
     assert trace.overwritten > 0
     check_last(trace, recording)
-    whole = run_events(recording, CONFIG, outcome.bytes, "fp16")
     events = trace.events()
     assert 0 < events.first_wave < len(whole.waves)
     assert events.waves == whole.waves[events.first_wave :]
@@ -206,18 +212,15 @@ def test_the_buffer_freezes_with_the_last_flag_of_an_operation(bed):
     assert max(events.flags) <= trace.recording().cycles[-1]
 
 
-def test_reading_does_not_disturb_a_run(bed):
+def test_reading_does_not_disturb_a_run(bed, long_run):
     """Nor does it stop the recording: only what comes while it reads is missed, and counted."""
-    arm(bed)
-    undisturbed = all_reduce(bed, LONG)
-    before = run_events(bed.engine.recording(), CONFIG, undisturbed.bytes, "fp16")
-
+    undisturbed, _, before, _ = long_run
     arm(bed)
     middle = []
 
     def watch(_cycles):
         if not middle:
-            bed.engine.step(150)
+            bed.engine.step(120)
             middle.append(read(bed))
 
     outcome = all_reduce(bed, LONG, watch=watch)
