@@ -12,7 +12,7 @@ from .arbiter import DeficitRoundRobin
 __all__ = ["AxiShare"]
 
 MANAGERS = 2
-#: Write bursts whose address is out and whose data is not.
+#: Write bursts whose address is on offer or taken and whose data has not ended.
 WRITE_BURSTS = 4
 ADDRESS_SIGNALS = ("addr", "len", "size", "burst")
 
@@ -28,14 +28,14 @@ class AxiShare(wiring.Component):
 
     Timing
     ------
-    No latency. While both have addresses to give they have equally many beats.
+    No latency. While both managers have addresses to give they have equally many beats.
 
     Ordering and stalls
     -------------------
-    An address that is offered stays until it is taken. Write data goes in the order of its
-    addresses, not before them, as AXI4 without write interleaving asks: a manager's data waits
-    until the other's burst, whose address was first, has ended. Answers of the two may come in any
-    order, R also beat by beat.
+    An address that is offered stays until it is taken. Write data goes in the order in which the
+    addresses were offered, as AXI4 asks, which has no write interleaving: a manager's data waits
+    until the other's burst, whose address was first, has ended. It does not wait for the memory to
+    take an address. Answers of the two may come in any order, R also beat by beat.
     """
 
     def __init__(self, config: SwitchConfig):
@@ -45,16 +45,19 @@ class AxiShare(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.order = order = Queue(MANAGERS - 1, depth=WRITE_BURSTS)
+        m.submodules.order = order = Queue(range(MANAGERS), depth=WRITE_BURSTS)
         self._address(m, "ar", 1)
-        taken, index = self._address(m, "aw", order.i.ready)
-        m.d.comb += [order.i.valid.eq(taken), order.i.payload.eq(index)]
-        self._data(m, order)
+        new, index = self._address(m, "aw", order.i.ready)
+        passed = self._data(m, order, new, index)
+        m.d.comb += [order.i.valid.eq(new & ~passed), order.i.payload.eq(index)]
         self._answers(m)
         return m
 
     def _address(self, m, channel, may):
-        """One address channel; whether an address is taken, and whose."""
+        """One address channel, which offers a new address where it `may`.
+
+        Gives whether it offers a new one, and whose.
+        """
         config = self._config
         turn = DeficitRoundRobin(MANAGERS, longest=config.payload_flits)
         m.submodules[f"{channel}_turn"] = turn
@@ -68,7 +71,7 @@ class AxiShare(wiring.Component):
             offers.eq(Cat(getattr(manager, f"{channel}valid") for manager in self.managers)),
             turn.requests.eq(offers),
             grant.eq(Mux(offered.any(), offered, turn.grant)),
-            valid.eq(grant.any() & may),
+            valid.eq(offered.any() | (grant.any() & may)),
             turn.used.eq(Mux(taken, grant, 0)),
             turn.charged.eq(turn.used),
             turn.flits.eq(length + 1),
@@ -76,24 +79,31 @@ class AxiShare(wiring.Component):
         ]
         m.d.sync += offered.eq(Mux(valid & ~ready, grant, 0))
         for index, manager in enumerate(self.managers):
-            m.d.comb += getattr(manager, f"{channel}ready").eq(grant[index] & may & ready)
+            m.d.comb += getattr(manager, f"{channel}ready").eq(grant[index] & valid & ready)
             with m.If(grant[index]):
                 for name in ADDRESS_SIGNALS:
                     name = f"{channel}{name}"
                     m.d.comb += getattr(self.axi, name).eq(getattr(manager, name))
-        return taken, grant[1]
+        return valid & ~offered.any(), grant[1]
 
-    def _data(self, m, order):
+    def _data(self, m, order, new, newest):
+        """Lead write data on, of the oldest burst whose data is due: that of the address which is
+        first offered in this cycle, if there is none before.
+
+        Gives whether that burst, of one beat, is over already.
+        """
         axi = self.axi
-        whose = order.o.payload
+        ends = axi.wvalid & axi.wready & axi.wlast
+        whose = Mux(order.o.valid, order.o.payload, newest)
         for index, manager in enumerate(self.managers):
-            turn = order.o.valid & (whose == index)
+            turn = (order.o.valid | new) & (whose == index)
             with m.If(turn):
                 m.d.comb += axi.wvalid.eq(manager.wvalid)
                 for name in ("wdata", "wstrb", "wlast"):
                     m.d.comb += getattr(axi, name).eq(getattr(manager, name))
             m.d.comb += manager.wready.eq(turn & axi.wready)
-        m.d.comb += order.o.ready.eq(axi.wvalid & axi.wready & axi.wlast)
+        m.d.comb += order.o.ready.eq(ends)
+        return ends & ~order.o.valid
 
     def _answers(self, m):
         axi = self.axi

@@ -25,11 +25,14 @@ class CoreOutput(wiring.Component):
     ----------
     message_class
         Class of the packets.
+    port
+        The port's number.
 
     Members
     -------
     i : by input, the packets that leave here (`RoutedBeat`)
-    o : those packets, for the port's transmitter; ``source`` says by which port they came in
+    o : those packets, for the port's transmitter; ``source`` says by which port they came in, and
+        ``destination`` is this one, whatever they said
 
     Timing
     ------
@@ -42,9 +45,10 @@ class CoreOutput(wiring.Component):
     equally many flits: see `DeficitRoundRobin`.
     """
 
-    def __init__(self, config: SwitchConfig, *, message_class: MessageClass):
+    def __init__(self, config: SwitchConfig, *, message_class: MessageClass, port: int):
         self._config = config
         self._class = message_class
+        self._port = port
         super().__init__(
             {
                 "i": In(stream.Signature(RoutedBeat(config))).array(config.ranks),
@@ -73,8 +77,9 @@ class CoreOutput(wiring.Component):
             turn.flits.eq(head.flits + config.header_flits),
             heads.i.valid.eq(starts),
             head.header.message_class.eq(self._class),
+            head.header.destination.eq(self._port),
         ]
-        for name in ("destination", "context", "generation", "status", "tag", "address", "length"):
+        for name in ("context", "generation", "status", "tag", "address", "length"):
             m.d.comb += getattr(head.header, name).eq(getattr(header, name))
         connect(m, heads.o, flipped(self.o.head))
         if carries_payload(self._class.value):
@@ -136,7 +141,7 @@ class CorePlane(wiring.Component):
         ranks = range(self._config.ranks)
         ready = [[] for _ in ranks]
         for port in ranks:
-            output = CoreOutput(self._config, message_class=self._class)
+            output = CoreOutput(self._config, message_class=self._class, port=port)
             m.submodules[f"output_{port}"] = output
             connect(m, output.o, flipped(self.o[port]))
             for index in ranks:
