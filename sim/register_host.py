@@ -13,11 +13,13 @@ from hdl.registers import (
     RANK_PAGE,
     SWITCH_PAGE,
     SYSTEM_PAGE,
+    TRACE_PAGE,
     Register,
     addresses,
     rank_registers,
     switch_registers,
     system_registers,
+    trace_registers,
 )
 
 __all__ = ["Figures", "HostError", "Instruction", "RegisterHost", "register_tables"]
@@ -62,11 +64,18 @@ class Figures:
 
 
 def register_tables(config: SwitchConfig) -> dict[str, tuple[list[Register], int]]:
-    """Registers and page of the ``switch``, the ``system`` around it and each ``rankN``."""
-    return {
+    """Registers and page of the ``switch``, the ``system`` around it, each ``rankN``, and the
+    ``trace`` buffer where there is one.
+    """
+    tables = {
         "switch": (switch_registers(config), SWITCH_PAGE),
         "system": (system_registers(config), SYSTEM_PAGE),
-    } | {f"rank{rank}": (rank_registers(config), RANK_PAGE + rank) for rank in range(config.ranks)}
+    }
+    for rank in range(config.ranks):
+        tables[f"rank{rank}"] = (rank_registers(config), RANK_PAGE + rank)
+    if config.trace_records:
+        tables["trace"] = (trace_registers(config), TRACE_PAGE)
+    return tables
 
 
 class RegisterHost(ABC):
@@ -99,11 +108,18 @@ class RegisterHost(ABC):
     def write_words(self, address: int, values: Sequence[int]):
         """Write words of 32 bits from byte address `address` up."""
 
+    def address(self, where: str, name: str) -> int:
+        """Byte address of a register; `where` is a key of `tables`."""
+        return self._address[where, name]
+
+    def words_of(self, where: str, name: str, value: int) -> list[int]:
+        """`value` as the words of a register, the low one first."""
+        words = range(self._words[where, name])
+        return [value >> (WORD_BITS * word) & 0xFFFFFFFF for word in words]
+
     def write(self, where: str, name: str, value: int):
         """Write a register by name; `where` is ``switch``, ``system`` or ``rankN``."""
-        words = range(self._words[where, name])
-        values = [value >> (WORD_BITS * word) & 0xFFFFFFFF for word in words]
-        self.write_words(self._address[where, name], values)
+        self.write_words(self._address[where, name], self.words_of(where, name, value))
 
     def read(self, where: str, name: str) -> int:
         """Read a register by name."""
@@ -120,8 +136,8 @@ class RegisterHost(ABC):
         high = None
         for kind in ("source", "destination", "flag", "scale_source", "scale_destination"):
             for rank, address in enumerate(getattr(instruction, f"{kind}s") or ()):
-                if address >> 32 != high:
-                    high = address >> 32
+                if address >> WORD_BITS != high:
+                    high = address >> WORD_BITS
                     self.write("switch", "address_high", high)
                 self.write("switch", f"{kind}_{rank}", address & 0xFFFFFFFF)
         self.write("switch", "length", instruction.length)
@@ -189,3 +205,14 @@ class RegisterHost(ABC):
             code_rank=self.read("switch", "last_rank"),
             waves=self.read("switch", "last_waves"),
         )
+
+    def state(self) -> dict[str, dict[str, int]]:
+        """Every readable register, by where and name."""
+        return {
+            where: {
+                register.name: self.read(where, register.name)
+                for register in table
+                if register.access != "wo"
+            }
+            for where, (table, _page) in self.tables.items()
+        }
