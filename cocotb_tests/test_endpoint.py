@@ -6,11 +6,17 @@ from cocotb_tests.lib.configs import MINIMAL, TINY
 
 
 def test_endpoint(simulate):
-    """Headers of two flits."""
+    """Three ranks, flits of 8 bytes, headers of two flits."""
     simulate("endpoint", TINY, "tb_endpoint")
 
 
 @pytest.mark.long
+def test_endpoint_more(simulate):
+    """More cases of the same."""
+    simulate("endpoint", TINY, "tb_endpoint", scale=4)
+
+
+@pytest.mark.long
 def test_endpoint_wide(simulate):
-    """Headers of one flit."""
+    """Two ranks, flits of 16 bytes, headers of one flit."""
     simulate("endpoint", MINIMAL, "tb_endpoint", scale=4)

@@ -1,8 +1,17 @@
 """Runs `tb_registers`."""
 
+import pytest
+
 from cocotb_tests.lib.configs import TINY
 
 
+@pytest.mark.simulators("icarus")
 def test_registers(simulate):
-    """Three ranks, flits of 8 bytes."""
+    """The bridge; it is the same in every configuration."""
     simulate("axi4-lite-bridge", TINY, "tb_registers")
+
+
+@pytest.mark.long
+def test_registers_more(simulate):
+    """More cases of the same."""
+    simulate("axi4-lite-bridge", TINY, "tb_registers", scale=4)

@@ -3,26 +3,40 @@
 import pytest
 
 from cocotb_tests.lib.attached import TOP, attached_switch
-from cocotb_tests.lib.configs import INQ, TINY
+from cocotb_tests.lib.configs import INQ, MINIMAL, TINY
 
 
-def test_switch_memories(simulate):
-    """Endpoints, links and Python memories."""
-    simulate(TOP, TINY, "tb_switch_memories", verilog=attached_switch(TINY))
-
-
-@pytest.mark.long
-def test_switch_memories_inq(simulate):
-    """With quantized operations."""
-    simulate(TOP, INQ, "tb_switch_memories", verilog=attached_switch(INQ), scale=4)
-
-
+@pytest.mark.simulators("verilator")
 def test_switch_packets(simulate):
     """The switch alone, between ranks that speak packets."""
     simulate("switch", TINY, "tb_switch_packets")
 
 
 @pytest.mark.long
-def test_switch_packets_inq(simulate):
-    """With quantized operations."""
-    simulate("switch", INQ, "tb_switch_packets", scale=4)
+@pytest.mark.simulators("icarus")
+def test_switch_packets_four_states(simulate):
+    """The same on Icarus, which is slow with it: unknown values would show here."""
+    simulate("switch", TINY, "tb_switch_packets")
+
+
+@pytest.mark.long
+@pytest.mark.simulators("verilator")
+@pytest.mark.parametrize("config", [TINY, MINIMAL, INQ], ids=["tiny", "minimal", "inq"])
+def test_switch_packets_more(simulate, config):
+    """More cases, other shapes, and quantized operations."""
+    simulate("switch", config, "tb_switch_packets", scale=6)
+
+
+@pytest.mark.long
+@pytest.mark.simulators("icarus")
+def test_switch_memories_four_states(simulate):
+    """Endpoints, links and Python memories, on Icarus."""
+    simulate(TOP, TINY, "tb_switch_memories", verilog=attached_switch(TINY))
+
+
+@pytest.mark.long
+@pytest.mark.simulators("verilator")
+@pytest.mark.parametrize("config", [TINY, MINIMAL, INQ], ids=["tiny", "minimal", "inq"])
+def test_switch_memories(simulate, config):
+    """Endpoints, links and Python memories; registers over AXI4-Lite."""
+    simulate(TOP, config, "tb_switch_memories", verilog=attached_switch(config), scale=6)

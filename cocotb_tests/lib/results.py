@@ -8,7 +8,8 @@ from collections import Counter
 from pathlib import Path
 
 from .bins import BINS
-from .simulators import Outcome, simulator_version
+from .simulators import SIMULATORS, Outcome, simulator_version
+from .verilog_coverage import read_coverage
 
 __all__ = ["merge", "summary", "waveform", "write_run"]
 
@@ -48,6 +49,7 @@ def write_run(
         "seed": seed,
         "seconds": round(seconds, 2),
         "corrupted": corrupted,
+        "verilog_coverage": _verilog_coverage(outcome.folder / "coverage.dat"),
         "passed": list(outcome.passed),
         "failed": outcome.failed,
         "tests": tests,
@@ -58,6 +60,10 @@ def write_run(
     (outcome.folder / "run.json").write_text(json.dumps(run, indent=2) + "\n")
 
 
+def _verilog_coverage(path: Path) -> dict | None:
+    return read_coverage(path) if path.exists() else None
+
+
 def merge(folder: Path, *, since: float = 0.0) -> dict | None:
     """Merge the runs under `folder` that are not older than `since` into its reports.
 
@@ -65,6 +71,7 @@ def merge(folder: Path, *, since: float = 0.0) -> dict | None:
     """
     paths = sorted((folder / "runs").glob("*/run.json"))
     runs = [json.loads(path.read_text()) for path in paths if path.stat().st_mtime >= since]
+    corrupted = [run for run in runs if run["corrupted"]]
     runs = [run for run in runs if not run["corrupted"]]
     if not runs:
         return None
@@ -77,22 +84,44 @@ def merge(folder: Path, *, since: float = 0.0) -> dict | None:
             "run": sum(len(run["passed"]) + len(run["failed"]) for run in runs),
             "passed": sum(len(run["passed"]) for run in runs),
         },
-        "cases": {
-            name: sum(run["cases"] for run in runs if run["simulator"] == name)
-            for name in sorted({run["simulator"] for run in runs})
-        },
+        "cases": _cases(runs),
         "cycles": sum(run["cycles"] for run in runs),
         "seconds": round(sum(run["seconds"] for run in runs), 1),
         "functional_coverage": coverage["percent"],
         "bins": {key: coverage[key] for key in ("declared", "hit", "holes")},
+        "corrupted_golden": {
+            "tests": sum(len(run["passed"]) + len(run["failed"]) for run in corrupted),
+            "failed": sum(len(run["failed"]) for run in corrupted),
+        },
+        "verilog_coverage": {
+            run["name"]: run["verilog_coverage"] for run in runs if run["verilog_coverage"]
+        },
+        "simulators": sorted({run["version"] for run in runs}),
         "runs": runs,
         "written": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
-    report["cases"]["total"] = sum(report["cases"].values())
     (folder / "results.json").write_text(json.dumps(report, indent=2) + "\n")
     (folder / "coverage.json").write_text(json.dumps(coverage, indent=2) + "\n")
     (folder / "coverage.txt").write_text(_text(coverage))
     return report
+
+
+def _cases(runs: list[dict]) -> dict[str, int]:
+    """Random cases by simulator, each seed of a test and configuration once.
+
+    ``distinct`` counts a case that ran on two simulators once.
+    """
+    seen = {
+        (run["simulator"], run["component"], run["digest"], test["test"], run["seed"] + number)
+        for run in runs
+        for test in run["tests"]
+        for number in range(test["cases"])
+    }
+    by_simulator = Counter(simulator for simulator, *_ in seen)
+    return dict(sorted(by_simulator.items())) | {
+        "total": len(seen),
+        "distinct": len({case[1:] for case in seen}),
+    }
 
 
 def _coverage(hits: Counter[str]) -> dict:
@@ -140,7 +169,8 @@ def _text(coverage: dict) -> str:
 
 def summary(report: dict) -> str:
     """One line."""
-    cases = ", ".join(f"{name} {n}" for name, n in report["cases"].items() if name != "total")
+    cases = ", ".join(f"{name} {report['cases'][name]}" for name in SIMULATORS
+                      if name in report["cases"])  # fmt: skip
     tests, bins = report["tests"], report["bins"]
     return (
         f"generated Verilog: {tests['passed']} of {tests['run']} tests passed, "

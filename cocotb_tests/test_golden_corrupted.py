@@ -1,0 +1,65 @@
+"""No test that moves data passes when golden is changed by one bit."""
+
+from pathlib import Path
+
+import pytest
+
+from cocotb_tests.lib.configs import INQ, TINY
+from cocotb_tests.lib.scoreboard import Mismatch
+
+#: Benches with data in them: component, configuration, module.
+BENCHES = [
+    ("endpoint", TINY, "tb_endpoint"),
+    ("link", TINY, "tb_link"),
+    ("port", TINY, "tb_port"),
+    ("core-stub", TINY, "tb_core_stub"),
+    ("wave-table", TINY, "tb_wave_table"),
+    ("wave-controller", TINY, "tb_wave_controller"),
+    ("write-back", TINY, "tb_write_back"),
+    ("reducer", TINY, "tb_reducer"),
+    ("inq-reducer", INQ, "tb_inq_reducer"),
+    ("axi4-lite-bridge", TINY, "tb_registers"),
+]
+#: The whole switch, which is quick on one simulator only; and what has no data.
+WHOLE = ["tb_switch_packets", "tb_switch_memories"]
+WITHOUT_DATA = ["tb_barrier"]
+
+
+def check(outcome):
+    """Every test failed, and by its scoreboard."""
+    assert not outcome.passed
+    for name, message in outcome.failed.items():
+        assert Mismatch.__name__ in message, f"{name} failed otherwise: {message}"
+
+
+@pytest.mark.long
+@pytest.mark.simulators("icarus")
+@pytest.mark.parametrize(("component", "config", "module"), BENCHES, ids=lambda x: str(x)[:24])
+def test_components(simulate, component, config, module):
+    check(simulate(component, config, module, expect_failure=True))
+
+
+@pytest.mark.simulators("icarus")
+def test_one_component(simulate):
+    """The quick share of it."""
+    check(simulate("wave-table", TINY, "tb_wave_table", expect_failure=True))
+
+
+@pytest.mark.long
+@pytest.mark.simulators("verilator")
+@pytest.mark.parametrize("module", WHOLE)
+def test_whole_switch(simulate, module):
+    from cocotb_tests.lib.attached import TOP, attached_switch
+
+    if module == "tb_switch_packets":
+        check(simulate("switch", TINY, module, expect_failure=True))
+    else:
+        verilog = attached_switch(TINY)
+        check(simulate(TOP, TINY, module, verilog=verilog, expect_failure=True))
+
+
+def test_every_bench_is_here():
+    """A new bench is put above."""
+    known = [module for _, _, module in BENCHES] + WHOLE + WITHOUT_DATA
+    there = [path.stem for path in Path(__file__).parent.glob("tb_*.py")]
+    assert sorted(known) == sorted(there)
