@@ -34,7 +34,9 @@ def check(outcome):
 
 @pytest.mark.long
 @pytest.mark.simulators("icarus")
-@pytest.mark.parametrize(("component", "config", "module"), BENCHES, ids=lambda x: str(x)[:24])
+@pytest.mark.parametrize(
+    ("component", "config", "module"), BENCHES, ids=[bench[2] for bench in BENCHES]
+)
 def test_components(simulate, component, config, module):
     check(simulate(component, config, module, expect_failure=True))
 
