@@ -79,17 +79,20 @@ def draw_bench(report: dict, base: Path) -> list[Path]:
     def bandwidth(size: int, cycles: dict | None) -> float | None:
         return size / (cycles["data"] * period) if cycles and cycles["data"] else None
 
+    def simulated(row: dict) -> dict | None:
+        return row["simulated"]["cycles"] if "simulated" in row else None
+
     what = "twin (simulated board)" if report["simulated_board"] else "board"
     labels = what, f"simulator, {report['simulator'] or 'none'}"
     with plt.rc_context(STYLE):
         figure = Figure(figsize=SIZE_INCHES, layout="constrained")
         left, right = figure.subplots(1, 2)
         _curves(left, rows, lambda row: latency(row["cycles"]),
-                lambda row: latency(row.get("simulated")), labels)  # fmt: skip
+                lambda row: latency(simulated(row)), labels)  # fmt: skip
         left.set_yscale("log")
         left.set_ylabel("last arrival to last flag (us)")
         _curves(right, rows, lambda row: bandwidth(row["bytes"], row["cycles"]),
-                lambda row: bandwidth(row["bytes"], row.get("simulated")), labels)  # fmt: skip
+                lambda row: bandwidth(row["bytes"], simulated(row)), labels)  # fmt: skip
         link = config.flit_bytes / period
         right.axhline(link, color=INK, linewidth=0.9, linestyle=(0, (4, 2)))
         right.annotate(f"one link, one direction: {link:.3g} GB/s", (0.02, link), color=INK,
