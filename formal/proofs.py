@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from . import (
     arbiter,
+    arithmetic,
     barrier,
     flag_writer,
     read_engine,
@@ -13,6 +14,7 @@ from . import (
     transmitter,
     wave_controller,
     wave_table,
+    write_back,
     write_engine,
     write_tracker,
 )
@@ -30,8 +32,10 @@ PROOFS: dict[str, Proof] = {
         wave_controller,
         wave_table,
         read_out,
+        write_back,
         write_tracker,
         flag_writer,
+        arithmetic,
         transmitter,
         receiver,
         read_engine,

@@ -347,7 +347,7 @@ PROOFS = [
         size=f"{describe(TWO_PAGES)}, {WriteAnswersContract.outstanding} packets outstanding",
         specify=lambda: WriteAnswersContract(TWO_PAGES),
         mode=BOUNDED,
-        depth=14,
+        depth=9,
         quick=False,
         faults=(
             Fault("the second response is not waited for", "$signal", lambda value: value),
