@@ -176,6 +176,7 @@ async def sequences_of_operations(bench: MemoriesBench, case: Case):
     for name in ("stray_responses", "flag_errors", "refused_arrivals"):
         compare(name, [await bench.host.read(name)], [0])
     compare("answers", [a for door in bench.doors for a in door.answers if a != OKAY], [])
+    coverage.hit("switch.context", "one")
     coverage.hit("switch.queued", len(sequence.operations) if ahead else "posted behind arrivals")
     bench.observe()
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from cocotb_tests.lib.attached import TOP, attached_switch
 from cocotb_tests.lib.configs import INQ, TINY
 from cocotb_tests.lib.scoreboard import Mismatch
 
@@ -21,7 +22,7 @@ BENCHES = [
     ("axi4-lite-bridge", TINY, "tb_registers"),
 ]
 #: The whole switch, which is quick on one simulator only; and what has no data.
-WHOLE = ["tb_switch_packets", "tb_switch_memories"]
+WHOLE = ["tb_switch_packets", "tb_switch_memories", "tb_switch_registers"]
 WITHOUT_DATA = ["tb_barrier"]
 
 
@@ -51,8 +52,7 @@ def test_one_component(simulate):
 @pytest.mark.simulators("verilator")
 @pytest.mark.parametrize("module", WHOLE)
 def test_whole_switch(simulate, module):
-    from cocotb_tests.lib.attached import TOP, attached_switch
-
+    """Registers included."""
     if module == "tb_switch_packets":
         check(simulate("switch", TINY, module, expect_failure=True))
     else:

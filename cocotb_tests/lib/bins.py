@@ -182,4 +182,13 @@ BINS: dict[str, Group] = {
         "accesses of known and other addresses",
         _crossed(("read", "write", "partial write"), ("known", "unknown")),
     ),
+    "registers.kind": Group(
+        "registers of the switch, read and written",
+        ("constant", "ro", "rw", "wo", "beside the table"),
+    ),
+    "switch.context": Group(
+        "contexts whose operations are interleaved",
+        ("one",),
+        unreachable={"several": "this version builds one context"},
+    ),
 }  # fmt: skip
