@@ -37,6 +37,9 @@ DOCS = Path(__file__).resolve().parent.parent / "docs"
 #: The configuration whose widths and depths are shown.
 PRESET = "demo"
 
+#: Records of a trace buffer where one is shown.
+TRACE_RECORDS = 2048
+
 #: Added to a preset's own formats where quantized operations are shown.
 QUANTIZED = "inq8"
 
@@ -153,6 +156,11 @@ def system_registers() -> str:
     )
 
 
+def trace_registers() -> str:
+    config = SwitchConfig.preset(PRESET, trace_records=TRACE_RECORDS)
+    return register_table(registers.TRACE_PAGE, registers.trace_registers(config))
+
+
 def rank_registers() -> str:
     return register_table(
         registers.RANK_PAGE, registers.rank_registers(SwitchConfig.preset(PRESET))
@@ -260,6 +268,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "virtual_channels": virtual_channels,
     "switch_registers": switch_registers,
     "system_registers": system_registers,
+    "trace_registers": trace_registers,
     "rank_registers": rank_registers,
     "arithmetic_delays": arithmetic_delays,
     "write_back_room": write_back_room,
