@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import time
 from collections.abc import Callable
 
 from hdl import __version__
@@ -21,6 +22,8 @@ __all__ = ["DEFAULT_CONFIG", "SIMULATED", "Link", "differences"]
 SIMULATED = "sim"
 #: The twin's configuration unless told.
 DEFAULT_CONFIG = "arty"
+#: For so long the self-test of power-up is waited for, and this long between two looks.
+SELF_TEST_SECONDS, SELF_TEST_PAUSE = 60.0, 0.02
 #: Digits of a configuration's digest that a board tells.
 DIGEST_DIGITS = 8
 
@@ -166,6 +169,7 @@ class Link:
             self._client = Client(serial, timeout=given.timeout, retries=given.retries)
         if self._identity is None:
             self._identity = self._ask()
+            self._await_self_test()
         return self._client
 
     def identify(self) -> Identity:
@@ -192,6 +196,13 @@ class Link:
             raise NoAnswer(
                 f"port: {self.port} does not answer at {self._given.baud} baud; {hint}"
             ) from None
+
+    def _await_self_test(self):
+        """The test of power-up: a millisecond on a board, seconds in a twin."""
+        give_up = time.monotonic() + SELF_TEST_SECONDS
+        while self._identity.self_test.busy and time.monotonic() < give_up:
+            time.sleep(SELF_TEST_PAUSE)
+            self._identity = self._client.identify()
 
     def close(self):
         """Give back port and twin."""

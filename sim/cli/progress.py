@@ -50,9 +50,11 @@ class RunProgress:
         Where to show it. Unless it is a terminal, nothing is shown.
     runs
         Cycles that each run is expected to take.
+    transient
+        Leave nothing on the terminal at the end.
     """
 
-    def __init__(self, console: Console, runs: list[int]):
+    def __init__(self, console: Console, runs: list[int], *, transient: bool = False):
         self._runs = iter(runs)
         self._count, self._number = len(runs), 0
         self._progress = Progress(
@@ -63,6 +65,7 @@ class RunProgress:
             TextColumn("{task.fields[note]}"),
             console=console,
             disable=not console.is_terminal,
+            transient=transient,
         )
         self._task = None
         self._of_run = []  # tasks of the present run

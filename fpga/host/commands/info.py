@@ -81,7 +81,7 @@ def _run(link: Link, given: argparse.Namespace) -> int:
     out = console(sys.stderr if given.json == "-" else sys.stdout)
     if link.simulated:
         link.configure()
-        with RunProgress(console(sys.stderr), []) as progress:
+        with RunProgress(console(sys.stderr), [], transient=True) as progress:
             link.open(progress.phase)
     refused = None
     try:

@@ -74,7 +74,7 @@ def _dump(link: Link, given: argparse.Namespace) -> int:
     _check(link, given, given.bytes or 0)
     size = link.config.memory_bytes - given.address if given.bytes is None else given.bytes
     path = None if given.out is None else writable("out", given.out)
-    with RunProgress(console(sys.stderr), []) as progress:
+    with RunProgress(console(sys.stderr), [], transient=True) as progress:
         client = link.open(progress.phase)
         progress.phase("read")
         memories = BoardMemories(client, link.config, watch=progress.part)
@@ -98,7 +98,7 @@ def _load(link: Link, given: argparse.Namespace) -> int:
     data = _contents(given.file)
     link.configure()
     _check(link, given, len(data))
-    with RunProgress(console(sys.stderr), []) as progress:
+    with RunProgress(console(sys.stderr), [], transient=True) as progress:
         client = link.open(progress.phase)
         memories = BoardMemories(client, link.config, phases=progress.phase, watch=progress.part)
         memories.load(given.rank, given.address, data)

@@ -89,7 +89,7 @@ def _print(out, values: dict[str, int], registers: dict[str, Register]):
 
 def _run(link: Link, given: argparse.Namespace) -> int:
     link.configure()
-    with RunProgress(console(sys.stderr), []) as progress:
+    with RunProgress(console(sys.stderr), [], transient=True) as progress:
         client = link.open(progress.phase)
     host = BoardHost(client, link.config)
     registers = _table_of(host)

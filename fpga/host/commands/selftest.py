@@ -226,7 +226,7 @@ def _run(link: Link, given: argparse.Namespace) -> int:
     messages, results = console(sys.stderr), []
     for name, test in _tests(link.config):
         began = time.monotonic()
-        with RunProgress(messages, []) as progress:
+        with RunProgress(messages, [], transient=True) as progress:
             client = link.open(progress.phase)
             progress.phase(name)
             try:
