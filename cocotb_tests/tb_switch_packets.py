@@ -119,6 +119,24 @@ async def sequences_of_operations(bench: PacketsBench, case: Case):
         program.flags.clear()
 
 
+@scenario(PacketsBench, cases=1)
+async def every_kind_twice(bench: PacketsBench, case: Case):
+    """Each format, in place and not, twice in any order, without a reset between them."""
+    draw, sequence = case.draw, bench.sequence
+    bench.settle(case)
+    kinds = 2 * sequence.kinds()
+    draw.shuffle(kinds)
+    while kinds:
+        some, kinds = kinds[: sequence.LONGEST], kinds[sequence.LONGEST :]
+        sequence.draw(draw, len(some), kinds=some)
+        await bench.post()
+        bench.start(case)
+        await bench.finish(limit=LIMIT)
+        sequence.check()
+    ended = await bench.host.read("operations")
+    compare("operations", [ended], [2 * len(sequence.kinds())])
+
+
 @scenario(PacketsBench, cases=4)
 async def errors_in_answers(bench: PacketsBench, case: Case):
     """A flit or a write that ends badly gives code and rank; the next operation is whole."""

@@ -14,7 +14,7 @@ def test_barrier(simulate):
 @pytest.mark.long
 def test_barrier_more(simulate):
     """More cases of the same."""
-    simulate("barrier", TINY, "tb_barrier", scale=4)
+    simulate("barrier", TINY, "tb_barrier", scale=8)
 
 
 @pytest.mark.long

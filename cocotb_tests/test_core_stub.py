@@ -14,7 +14,7 @@ def test_core_stub(simulate):
 @pytest.mark.long
 def test_core_stub_more(simulate):
     """More cases of the same."""
-    simulate("core-stub", TINY, "tb_core_stub", scale=4)
+    simulate("core-stub", TINY, "tb_core_stub", scale=8)
 
 
 @pytest.mark.long

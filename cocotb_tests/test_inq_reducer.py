@@ -14,4 +14,4 @@ def test_inq_reducer(simulate):
 @pytest.mark.long
 def test_inq_reducer_more(simulate):
     """More cases of the same."""
-    simulate("inq-reducer", INQ, "tb_inq_reducer", scale=6)
+    simulate("inq-reducer", INQ, "tb_inq_reducer", scale=8)

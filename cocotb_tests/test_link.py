@@ -14,7 +14,7 @@ def test_link(simulate):
 @pytest.mark.long
 def test_link_more(simulate):
     """More cases of the same."""
-    simulate("link", TINY, "tb_link", scale=4)
+    simulate("link", TINY, "tb_link", scale=8)
 
 
 @pytest.mark.long

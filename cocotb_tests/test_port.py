@@ -14,7 +14,7 @@ def test_port(simulate):
 @pytest.mark.long
 def test_port_more(simulate):
     """More cases of the same."""
-    simulate("port", TINY, "tb_port", scale=6)
+    simulate("port", TINY, "tb_port", scale=8)
 
 
 @pytest.mark.long

@@ -13,4 +13,4 @@ def test_reducer(simulate):
 @pytest.mark.long
 def test_reducer_more(simulate):
     """More cases of the same."""
-    simulate("reducer", TINY, "tb_reducer", scale=6)
+    simulate("reducer", TINY, "tb_reducer", scale=10)

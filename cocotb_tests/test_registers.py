@@ -14,4 +14,4 @@ def test_registers(simulate):
 @pytest.mark.long
 def test_registers_more(simulate):
     """More cases of the same."""
-    simulate("axi4-lite-bridge", TINY, "tb_registers", scale=4)
+    simulate("axi4-lite-bridge", TINY, "tb_registers", scale=8)

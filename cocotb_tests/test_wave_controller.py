@@ -14,7 +14,7 @@ def test_wave_controller(simulate):
 @pytest.mark.long
 def test_wave_controller_more(simulate):
     """More cases of the same."""
-    simulate("wave-controller", TINY, "tb_wave_controller", scale=4)
+    simulate("wave-controller", TINY, "tb_wave_controller", scale=8)
 
 
 @pytest.mark.long

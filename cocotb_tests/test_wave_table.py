@@ -13,7 +13,7 @@ def test_wave_table(simulate):
 @pytest.mark.long
 def test_wave_table_more(simulate):
     """More cases of the same."""
-    simulate("wave-table", TINY, "tb_wave_table", scale=5)
+    simulate("wave-table", TINY, "tb_wave_table", scale=8)
 
 
 @pytest.mark.long

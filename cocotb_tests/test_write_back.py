@@ -14,7 +14,7 @@ def test_write_back(simulate):
 @pytest.mark.long
 def test_write_back_more(simulate):
     """More cases of the same."""
-    simulate("write-back", TINY, "tb_write_back", scale=4)
+    simulate("write-back", TINY, "tb_write_back", scale=8)
 
 
 @pytest.mark.long

@@ -68,8 +68,22 @@ class Sequence:
         self.operations: list[Operation] = []
         self.flags = [0] * config.ranks  # address of each rank's flag, one for all
 
-    def draw(self, draw: random.Random, count: int, *, shortest: int = 0):
-        """`count` operations of at least `shortest` bytes, and other contents everywhere."""
+    def kinds(self) -> list[tuple[str, bool]]:
+        """Every format, in place and not."""
+        return [(format, in_place) for format in self.config.formats for in_place in (True, False)]
+
+    def draw(
+        self,
+        draw: random.Random,
+        count: int,
+        *,
+        shortest: int = 0,
+        kinds: list[tuple[str, bool]] | None = None,
+    ):
+        """`count` operations of at least `shortest` bytes, and other contents everywhere.
+
+        They are of these `kinds` in turn, or of any.
+        """
         self._shortest = shortest
         for memory in self.memories:
             memory[:] = np.frombuffer(draw.randbytes(len(memory)), np.uint8)
@@ -80,7 +94,8 @@ class Sequence:
             self._put(memory, flag, flag_word(self.next_epoch - 1))
         part = (self.config.memory_bytes - 256) // self.LONGEST
         self.operations = [
-            self._operation(draw, 256 + part * number, part) for number in range(count)
+            self._operation(draw, 256 + part * number, part, kinds[number] if kinds else None)
+            for number in range(count)
         ]
         self._expect()
 
@@ -88,11 +103,10 @@ class Sequence:
     def _put(memory: np.ndarray, address: int, word: int):
         memory[address : address + 8] = np.frombuffer(word.to_bytes(8, "little"), np.uint8)
 
-    def _operation(self, draw: random.Random, start: int, room: int) -> Operation:
+    def _operation(self, draw: random.Random, start: int, room: int, kind) -> Operation:
         config = self.config
-        format = draw.choice(config.formats)
+        format, in_place = kind or draw.choice(self.kinds())
         element = 1 if format == "inq8" else 2
-        in_place = draw.random() < 0.5
         most = (room // (1 if in_place else 2) - 512) * 3 // 4
         length = self._length(draw, element, most)
         operation = Operation(self.next_epoch, format, length, in_place)
