@@ -8,7 +8,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from hdl.building import breakdown as breakdown_module
-from hdl.building.block_timing import critical_path
+from hdl.building.block_timing import BlockTiming, CriticalPath, critical_path
 from hdl.building.breakdown import Netlist, breakdown, count, modules_of, netlist, parts_of, script
 from hdl.building.errors import BuildError, OverDevice, TimeLimit
 from hdl.building.resources import Resources
@@ -334,6 +334,39 @@ def test_what_cannot_be_measured_is_null_with_the_reason(file, tools, capsys, er
     tools.error = None
     assert main([*CHOICE, "--retry"]) == 0
     assert "reason" not in row_of(SMALL, resources.read())
+
+
+def test_a_switch_over_the_ecp5_is_not_placed(file, monkeypatch):
+    """Its synthesis alone tells; nextpnr would look for room for minutes."""
+    placed = []
+    needs = Resources(lut=90_000, dsp=200)
+    monkeypatch.setattr(resources, "estimate", lambda *given, **options: needs)
+    monkeypatch.setattr(resources, "block_timing", lambda *given, **options: placed.append(1))
+    monkeypatch.setattr(resources, "to_verilog", lambda *given: "")
+    found = resources.figures(CLOCKED, 60, lambda text: None)
+    assert found["mhz"] is None
+    assert found["reason"] == (
+        "LFE5U-85F-6BG381C: must fit the device, not take 90000 lut of 83640, 200 dsp of 156"
+    )
+    assert not placed
+
+
+def test_a_switch_that_fits_the_ecp5_is_placed_as_boards_are(file, monkeypatch):
+    asked = {}
+    path = CriticalPath("a.b", "c.d", 16.2, 12.4, 31)
+
+    def block_timing(block, **options):
+        asked.update(options)
+        return BlockTiming(61.5, Resources(lut=900, ff=800, bram=16, dsp=9), [], path)
+
+    monkeypatch.setattr(resources, "estimate", lambda *given, **options: Resources(lut=800))
+    monkeypatch.setattr(resources, "block_timing", block_timing)
+    monkeypatch.setattr(resources, "to_verilog", lambda *given: "")
+    found = resources.figures(CLOCKED, 60, lambda text: None)
+    assert (found["mhz"], found["lut"]) == (61.5, 900)
+    assert found["critical"]["begins"] == "a.b"
+    assert asked["cpu_seconds"] == 60
+    assert " ".join(asked["options"]) in resources.ECP5_BOARD.options["nextpnr_opts"]
 
 
 def test_a_missing_tool_is_no_result(file, tools, capsys, monkeypatch):
