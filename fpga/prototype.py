@@ -45,8 +45,9 @@ class Prototype(wiring.Component):
 
     Who has the system
     ------------------
-    The host, but while a self-test goes on: then its requests are answered with BUSY. The system
-    and its memories serve one at a time, so no cycle of an operation is the host's.
+    The host, but while a self-test goes on: then its requests are answered with BUSY. A memory's
+    port is the host's in the cycles that the system leaves (`HostMemory`), so that a run takes the
+    same cycles with a host at work as without.
 
     Raises
     ------
