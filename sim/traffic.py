@@ -3,15 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 from hdl.config import SwitchConfig
 
 from .bench import Bench
 from .golden import traffic as golden
 from .golden.traffic import PATTERNS, Traffic
+from .host import HostError
 
-__all__ = ["Totals", "Traffic", "TrafficError", "check", "expect", "prepare", "start", "totals"]
+__all__ = [
+    "Totals",
+    "Traffic",
+    "TrafficError",
+    "check",
+    "expect",
+    "prepare",
+    "start",
+    "stop",
+    "totals",
+    "with_count",
+]
+
+#: While traffic stops, it is looked at so often, after so many cycles each.
+STOP_LOOKS, STOP_CYCLES = 1000, 100
 
 
 class TrafficError(ValueError):
@@ -99,6 +114,24 @@ def prepare(bench: Bench, traffics: Sequence[Traffic]):
 def start(bench: Bench):
     """Start every rank's generator in the same cycle."""
     bench.host.write("system", "traffic_go", 1)
+
+
+def stop(bench: Bench):
+    """Let no rank ask more, and wait until what was asked is answered. Totals are lost."""
+    for rank in range(bench.config.ranks):
+        bench.host.write(f"rank{rank}", "traffic_count", 0)
+    start(bench)
+    everyone = (1 << bench.config.ranks) - 1
+    for _ in range(STOP_LOOKS):
+        if bench.host.read("system", "traffic_done") == everyone:
+            return
+        bench.host.wait(STOP_CYCLES)
+    raise HostError(f"traffic: not all answered within {STOP_LOOKS * STOP_CYCLES} cycles")
+
+
+def with_count(traffic: Traffic, count: int) -> Traffic:
+    """The same settings with another number of requests."""
+    return replace(traffic, count=count)
 
 
 def expect(bench: Bench, traffics: Sequence[Traffic]):

@@ -13,7 +13,7 @@ from hdl.transport import channels
 from hdl.transport.endpoint import Endpoint
 from tests.lib.axi import DECERR, OKAY, SLVERR, AxiMemory, attach
 from tests.lib.packets import LinkPeer, Packet, random_header, send_packets
-from tests.lib.simulate import SHAPES, pattern, run
+from tests.lib.simulate import pattern, run
 
 RANK = 2
 PAGE = 4096
@@ -103,8 +103,7 @@ def mixed(config, draw, count, *, pages=2):
     return traffic
 
 
-@pytest.mark.parametrize("flit_bytes", [8, 32])
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(("flit_bytes", "shape"), [(8, "always"), (8, "half"), (32, "bursts")])
 def test_verilog_axi_30_beats_of_two_ids_may_be_mixed(flit_bytes, shape):
     """Read data interleaving was not supported: here both sides read at once, mixed by beats."""
     config = configuration(flit_bytes)
@@ -114,7 +113,7 @@ def test_verilog_axi_30_beats_of_two_ids_may_be_mixed(flit_bytes, shape):
         willing={name: pattern(shape, name) for name in ("ar", "r", "aw", "w", "b")},
     )  # fmt: skip
     bench = Bench(config, memory, idle=pattern(shape, 1), drain=pattern(shape, 2))
-    traffic = mixed(config, draw, 30)
+    traffic = mixed(config, draw, 20)
     bench.peer.send(*traffic)
     bench.run(packets=len(traffic))
     check_answers(bench, traffic)
@@ -294,7 +293,7 @@ def test_a_side_that_is_idle_costs_the_other_nothing(kind, count):
     assert ended[0] == ended[1]
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", ["always", "half"])
 def test_the_ranks_own_requests_and_their_answers(shape):
     """Sent as they are; answers come out at once, also while others' requests are served."""
     config = configuration()
