@@ -35,8 +35,9 @@ TRACE_RECORDS = (64, 1 << 16)
 
 #: Ways to share a link between the accelerator and the core.
 LINK_SHARES = ("flits", "packets")
-#: What ordinary packets meet in the switch: an error for each, or the way to another rank.
-CORES = ("stub", "forward")
+#: What ordinary packets meet in the switch: no channels at all, an error for each, or the way to
+#: another rank.
+CORES = ("none", "stub", "forward")
 
 #: Fields whose value is a name, and the names.
 NAMED_VALUES = {
@@ -148,8 +149,9 @@ class SwitchConfig:
         Records of the trace buffer, a record a cycle with events: a power of two, 64..65536; 0 for
         no trace buffer.
     core
-        ``stub``: every ordinary packet is answered with a decode error. ``forward``: ordinary
-        reads and writes go from any rank to any other.
+        ``none``: links have no channels for ordinary packets, which saves their buffers. ``stub``:
+        every ordinary packet is answered with a decode error. ``forward``: ordinary reads and
+        writes go from any rank to any other.
     window_bytes
         Where ordinary packets are forwarded: rank r's memory begins at r times this address. A
         power of two that holds ``memory_bytes``; None is the smallest.
@@ -515,6 +517,11 @@ class SwitchConfig:
     def round_trip(self) -> int:
         """Cycles from spending a credit to having it back: two links and the ends' registers."""
         return 2 * self.link_latency_max + 8
+
+    @property
+    def carries_ordinary(self) -> bool:
+        """Whether links have channels for ordinary packets."""
+        return self.core != "none"
 
     @property
     def forwards(self) -> bool:

@@ -156,7 +156,7 @@ REFUSED = [
     ({"trace_records": 32}, "trace_records: must be 0 or 64..65536, not 32"),
     ({"trace_records": -64}, "trace_records: must be 0 or 64..65536, not -64"),
     ({"trace_records": 100}, "trace_records: must be a power of two, not 100"),
-    ({"core": "crossbar"}, "core: must be one of stub, forward, not 'crossbar'"),
+    ({"core": "crossbar"}, "core: must be one of none, stub, forward, not 'crossbar'"),
     ({"window_bytes": 1 << 21}, "window_bytes: must be 4194304..281474976710656, not 2097152"),
     ({"window_bytes": (4 << 20) + 1}, "window_bytes: must be a power of two, not 4194305"),
     (

@@ -31,6 +31,8 @@ CORE_WRITE_RESPONSE = virtual_channel(MessageClass.WRITE_RESPONSE, False)
 
 #: Ordinary packets with payload, which the core stores whole before it forwards them.
 WHOLE = (CORE_READ_DATA, CORE_WRITE_DATA)
+#: Channels of answers to ordinary requests.
+ORDINARY_ANSWERS = (CORE_READ_DATA, CORE_WRITE_RESPONSE)
 #: Channels of forwarded packets.
 FORWARDED = (CORE_READ_REQUEST, CORE_READ_DATA, CORE_WRITE_DATA, CORE_WRITE_RESPONSE)
 
@@ -41,25 +43,31 @@ FEW = 4
 def endpoint_channels(config: SwitchConfig) -> dict[int, int]:
     """Queue depths of a rank's receiver, in flits."""
     served = (CORE_READ_REQUEST, CORE_WRITE_DATA) if config.forwards else ()
-    return {
-        READ_REQUEST: config.read_request_credits,
-        WRITE_DATA: config.write_data_credits,
-        WRITE_RESPONSE: 0,  # of arrivals; the arrival logic takes it
-        CORE_READ_DATA: 0,  # answers sink: their requester has kept room
-        CORE_WRITE_RESPONSE: 0,
-    } | dict.fromkeys(served, config.ordinary_credits)
+    return (
+        {
+            READ_REQUEST: config.read_request_credits,
+            WRITE_DATA: config.write_data_credits,
+            WRITE_RESPONSE: 0,  # of arrivals; the arrival logic takes it
+        }
+        # Answers sink: their requester has kept room.
+        | dict.fromkeys(ORDINARY_ANSWERS if config.carries_ordinary else (), 0)
+        | dict.fromkeys(served, config.ordinary_credits)
+    )
 
 
 def credits_to_rank(config: SwitchConfig) -> dict[int, int]:
     """Credits that a port's transmitter starts with."""
     forwarded = FORWARDED if config.forwards else ()
-    return {
-        READ_REQUEST: config.read_request_credits,
-        WRITE_DATA: config.write_data_credits,
-        WRITE_RESPONSE: FEW * config.header_flits,
-        CORE_READ_DATA: FEW * config.header_flits,
-        CORE_WRITE_RESPONSE: FEW * config.header_flits,
-    } | dict.fromkeys(forwarded, config.ordinary_credits)
+    answers = ORDINARY_ANSWERS if config.carries_ordinary else ()
+    return (
+        {
+            READ_REQUEST: config.read_request_credits,
+            WRITE_DATA: config.write_data_credits,
+            WRITE_RESPONSE: FEW * config.header_flits,
+        }
+        | dict.fromkeys(answers, FEW * config.header_flits)
+        | dict.fromkeys(forwarded, config.ordinary_credits)
+    )
 
 
 def port_channels(config: SwitchConfig) -> dict[int, int]:
@@ -68,14 +76,20 @@ def port_channels(config: SwitchConfig) -> dict[int, int]:
     Read data and write responses for the accelerator sink at once. Arrivals and ordinary requests
     wait for room for their answers. Forwarded packets wait for the port that they go to.
     """
-    forwarded = FORWARDED if config.forwards else ()
-    return {
-        READ_DATA: 0,
-        WRITE_RESPONSE: 0,
-        WRITE_DATA: FEW * (config.header_flits + 1),
+    requests = {
         CORE_READ_REQUEST: FEW * config.header_flits,
         CORE_WRITE_DATA: config.packet_flits,
-    } | dict.fromkeys(forwarded, config.ordinary_credits)
+    }
+    forwarded = FORWARDED if config.forwards else ()
+    return (
+        {
+            READ_DATA: 0,
+            WRITE_RESPONSE: 0,
+            WRITE_DATA: FEW * (config.header_flits + 1),
+        }
+        | (requests if config.carries_ordinary else {})
+        | dict.fromkeys(forwarded, config.ordinary_credits)
+    )
 
 
 def credits_to_switch(config: SwitchConfig) -> dict[int, int]:
@@ -108,6 +122,8 @@ def accelerator_sources(config: SwitchConfig) -> list[SourceSpec]:
 
 def core_sources(config: SwitchConfig) -> list[SourceSpec]:
     """What the core sends through one port."""
+    if not config.carries_ordinary:
+        return []
     if config.forwards:
         return _forwarded_sources(config) + refusal_sources(config)
     return [

@@ -104,9 +104,9 @@ class Endpoint(wiring.Component):
         else:
             self._connect_axi(m, self.axi, reads, writes)
         self._arrive(m, receiver, transmitter)
-        if not config.forwards:
+        if config.carries_ordinary and not config.forwards:
             # This endpoint asks for nothing, so whatever ordinary answer comes is dropped.
-            for number in (channels.CORE_READ_DATA, channels.CORE_WRITE_RESPONSE):
+            for number in channels.ORDINARY_ANSWERS:
                 m.d.comb += getattr(receiver, f"channel_{number}").ready.eq(1)
         return m
 

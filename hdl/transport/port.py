@@ -40,7 +40,7 @@ class Port(wiring.Component):
     Link to accelerator: no latency (arrivals: one cycle). Head to link: one cycle.
 
     Ordinary packets end in `CoreStub`, which answers each with DECERR; where the core forwards,
-    only those that its map has no place for do.
+    only those that its map has no place for do. Without channels for them none can come.
     """
 
     def __init__(self, config: SwitchConfig):
@@ -79,7 +79,8 @@ class Port(wiring.Component):
         m.submodules.transmitter = transmitter = Transmitter(
             config, accelerator + channels.core_sources(config), channels.credits_to_rank(config)
         )
-        m.submodules.core = core = CoreStub(config)
+        if config.carries_ordinary:
+            m.submodules.core = core = CoreStub(config)
         connect(m, receiver.link, flipped(self.rx))
         connect(m, transmitter.link, flipped(self.tx))
         m.d.comb += [
@@ -95,6 +96,8 @@ class Port(wiring.Component):
             (channels.WRITE_DATA, flipped(self.arrivals)),
         ):
             connect(m, getattr(receiver, f"channel_{number}"), user)
+        if not config.carries_ordinary:
+            return m
         if config.forwards:
             self._forward(m, receiver, transmitter, core)
             return m

@@ -2,12 +2,13 @@
 
 import pytest
 
-from hdl.config import PRESETS, SwitchConfig
+from hdl.config import CORES, PRESETS, SwitchConfig
 from hdl.interfaces import VIRTUAL_CHANNELS, MessageClass, virtual_channel
 from hdl.transport import channels
 
-CONFIGS = [SwitchConfig.preset(name) for name in PRESETS]
-each_preset = pytest.mark.parametrize("config", CONFIGS, ids=list(PRESETS))
+CONFIGS = {name: SwitchConfig.preset(name) for name in PRESETS}
+CONFIGS |= {f"tiny, core {core}": SwitchConfig.preset("tiny", core=core) for core in CORES}
+each_preset = pytest.mark.parametrize("config", CONFIGS.values(), ids=list(CONFIGS))
 
 
 def test_every_class_has_two_channels_of_its_own():
@@ -58,3 +59,12 @@ def test_full_rate_channels_have_credits_for_a_round_trip(config):
     # Beside each packet of data to the rank goes a request, so their rate is lower by a header.
     assert requests >= packets * config.packet_flits / (config.packet_flits + config.header_flits)
     assert answers >= packets * config.packet_flits / (config.packet_flits + config.header_flits)
+
+
+def test_without_a_core_links_have_no_ordinary_channels():
+    config = SwitchConfig.preset("tiny", core="none")
+    ordinary = {virtual_channel(c, False) for c in MessageClass}
+    for table in (channels.endpoint_channels, channels.port_channels, channels.credits_to_rank,
+                  channels.credits_to_switch):  # fmt: skip
+        assert not ordinary & set(table(config))
+    assert not channels.core_sources(config)
