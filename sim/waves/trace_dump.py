@@ -45,7 +45,7 @@ class TraceDump:
     overwritten
         Older records that are lost to these; 0: all since `arm_trace` are here.
     missed
-        Cycles with events that were not recorded, since the buffer was frozen or stopped.
+        Cycles with events behind the last record: the buffer was frozen or stopped.
     frozen
         The operations that it was armed for have ended.
     runs
@@ -69,7 +69,7 @@ class TraceDump:
         """One line about what is not here of what happened since `arm_trace`; None if all is."""
         lost = {
             "overwritten": f"{self.overwritten:,} older records were overwritten",
-            "missed": f"{self.missed:,} cycles with events came while it did not record",
+            "missed": f"{self.missed:,} later cycles with events were not recorded",
         }
         told = [text for name, text in lost.items() if getattr(self, name)]
         return f"trace: {', '.join(told)}" if told else None
@@ -229,9 +229,9 @@ def read_trace(
 ) -> TraceDump:
     """Read what the trace buffer holds.
 
-    It is stopped for that, and goes on afterwards if it was recording: events in between are
-    missed, and counted as such. No run is disturbed. A read may be repeated, since reading changes
-    nothing.
+    It is stopped for that and stays so until `arm_trace`, so that a trace has no gap: what comes
+    behind its last record is missed, and counted as such. No run is disturbed. A read may be
+    repeated, since reading changes nothing.
 
     Parameters
     ----------
@@ -249,7 +249,6 @@ def read_trace(
         The configuration has no trace buffer.
     """
     registers = _Registers(read_words, write_words, config)
-    recording = registers.read("record")
     registers.write("record", 0)
     depth, words = config.trace_records, record_words(config)
     rows = PAGE_WORDS // words  # in the window
@@ -267,7 +266,7 @@ def read_trace(
         for at in range(0, count * words, words):
             record = read[at : at + words]
             records.append(sum(word << (WORD_BITS * n) for n, word in enumerate(record)))
-    dump = TraceDump(
+    return TraceDump(
         config,
         records,
         overwritten=recorded - kept,
@@ -275,5 +274,3 @@ def read_trace(
         frozen=bool(registers.read("frozen")),
         runs=list(runs),
     )
-    registers.write("record", recording)
-    return dump
