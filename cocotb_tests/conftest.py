@@ -79,7 +79,7 @@ def simulate(request):
         named = f"{request.node.name}".replace("/", "-")
         cases = option("--cases")
         corrupt = option("--corrupt-golden") or expect_failure
-        command = f"pytest {request.node.nodeid.partition('[')[0]} --sim {simulator}"
+        command = f"pytest '{request.node.nodeid}' -m ''"
         environment = {
             "TIDEGATE_CASES": str(scale) if cases is None else f"={cases}",
             "TIDEGATE_CORRUPT_GOLDEN": str(int(corrupt)),
@@ -109,9 +109,11 @@ def simulate(request):
             corrupted=corrupt,
         )
         if option("--waves"):
-            print(f"waveform: {results.waveform(outcome.folder)}")
+            print(f"waveform: {results.waveform(outcome.folder)}")  # shown with -s
         if not expect_failure and outcome.failed:
             lines = [f"{name}: {message}" for name, message in outcome.failed.items()]
+            if option("--waves"):
+                lines.append(f"waveform: {results.waveform(outcome.folder)}")
             pytest.fail("\n".join([*lines, f"log: {outcome.folder / 'log.txt'}"]), pytrace=False)
         return outcome
 
