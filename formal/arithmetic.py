@@ -216,8 +216,8 @@ PROOFS = [
         quick=False,
         timeout=1800,
         faults=(
-            Fault("ties round up", "round_0.result", lambda result: result | 1),
-            Fault("NaN is not seen", "decode_0.plus", lambda plus: plus & 0),
+            Fault("the last bit is always set", "round_0.result", lambda result: result | 1),
+            Fault("infinities are not seen", "decode_0.plus", lambda plus: plus & 0),
         ),
     ),
     Proof(

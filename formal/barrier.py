@@ -81,6 +81,7 @@ PROOFS = [
         size=describe(TINY),
         specify=lambda: BarrierContract(TINY),
         solver="z3",
+        fault_depth=6,
         faults=(
             Fault("early arrivals are lost", "early", lambda early: early & 0),
             Fault("rank 0 need not arrive", "arrived", lambda arrived: arrived | 1),

@@ -75,7 +75,7 @@ class Proof:
     timeout: int = 600
     quick: bool = True
     faults: tuple[Fault, ...] = field(default=())
-    fault_depth: int = 20
+    fault_depth: int = 12
 
     @property
     def engine(self) -> str:

@@ -229,10 +229,10 @@ PROOFS = [
         depth=READ_DELAY + 1,
         faults=(
             Fault("takes a wave that lacks a rank's data", "complete", lambda complete: Const(1)),
-            Fault("starts without room", "wanted", lambda wanted: wanted),
+            Fault("starts all the time", "start__valid", lambda valid: Const(1)),
             Fault("releases an empty wave", "release", lambda release: release | 1),
             Fault("writes a wave with an error", "_bad", lambda bad: bad & 0),
-            Fault("a packet stops", "read", lambda read: read),
+            Fault("a packet stops", "read_enable", lambda enable: enable & 0),
         ),
     )
 ]

@@ -271,7 +271,11 @@ PROOFS = [
         size=f"sources of an endpoint; {describe(SMALL)}",
         specify=lambda: _of_endpoint(SMALL),
         faults=(
-            Fault("credits are spent one too few", "credits_6.spend", lambda spend: spend - 1),
+            Fault(
+                "a packet spends a credit too few",
+                "credits_6.available",
+                lambda available: available + 1,
+            ),
             Fault("starts with a credit too few", "read_data_covered", lambda covered: covered | 1),
             Fault("takes the next packet too soon", "_ends", lambda ends: ends | 1),
             Fault("the last flit is not marked", "remaining", lambda remaining: remaining + 1),

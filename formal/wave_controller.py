@@ -199,7 +199,7 @@ PROOFS = [
         faults=(
             Fault("takes an entry that it has not", "has_entry", lambda has: Const(1)),
             Fault("the generation stays", "generation", lambda generation: generation & 0),
-            Fault("does not wait for the issuers", "issue_ready", lambda ready: Const(1)),
+            Fault("offers a wave without an operation", "waves__valid", lambda valid: Const(1)),
             Fault("starts without the barrier", "take", lambda take: Const(1)),
             Fault("asks for the wave before", "issue__address__0", lambda address: address - 1),
         ),

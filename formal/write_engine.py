@@ -337,9 +337,7 @@ PROOFS = [
             Fault("WLAST at a packet's end only", "wlast", lambda last: last & 0),
             Fault("bytes beyond the end are strobed", "end", lambda end: end & 0),
             Fault("an address is dropped while it waits", "awvalid", lambda valid: valid & 0),
-            Fault("room is not kept", "room", lambda room: room | 16),
         ),
-        fault_depth=25,
     ),
     Proof(
         name="write-answers",
@@ -350,7 +348,11 @@ PROOFS = [
         depth=9,
         quick=False,
         faults=(
-            Fault("the second response is not waited for", "$signal", lambda value: value),
+            Fault(
+                "the second response is not waited for",
+                "awaits_second",
+                lambda awaits: awaits | 1,
+            ),
             Fault("the first response is forgotten", "first_status", lambda status: status & 0),
         ),
     ),

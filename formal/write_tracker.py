@@ -200,7 +200,11 @@ PROOFS = [
         (
             "small",
             SMALL,
-            (Fault("the last port is not waited for", "retire", lambda retire: retire),),
+            (
+                Fault("port 1 is not waited for", "nothing_owed_1", lambda free: Const(1)),
+                Fault("a slot is always free", "slot_free", lambda free: Const(1)),
+                Fault("waves share a slot", "write_slot", lambda slot: slot & 0),
+            ),
         ),
         ("tiny", TINY, ()),
     )
