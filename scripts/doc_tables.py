@@ -25,11 +25,16 @@ from hdl.accelerator.write_back import write_back_flits
 from hdl.config import PRESETS, SwitchConfig
 from hdl.emulated_memory import EmulatedMemory
 from hdl.interfaces import HEADER_FIELDS, VIRTUAL_CHANNELS, Flit, MessageClass, virtual_channel
+from hdl.traffic.generator import TrafficGenerator
+from hdl.traffic.settings import TrafficValue, traffic_settings, traffic_totals
 from hdl.transport import channels
+from hdl.transport.axi_share import AxiShare
+from hdl.transport.core import Core
 from hdl.transport.endpoint import Arrival, Endpoint
 from hdl.transport.link import Link
 from hdl.transport.port import Port
 from hdl.transport.receiver import Receiver
+from hdl.transport.route import Route
 from hdl.transport.transmitter import Transmitter
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -167,6 +172,43 @@ def rank_registers() -> str:
     )
 
 
+def forwarding() -> SwitchConfig:
+    """The preset with a core that forwards."""
+    return SwitchConfig.preset(PRESET, core="forward")
+
+
+def forward_registers() -> str:
+    """Registers that are there only where the core forwards."""
+    config, plain = forwarding(), SwitchConfig.preset(PRESET)
+    rows = []
+    for where, page, entries in (
+        ("switch", registers.SWITCH_PAGE, registers.switch_registers),
+        ("system", registers.SYSTEM_PAGE, registers.system_registers),
+        ("rank", registers.RANK_PAGE, registers.rank_registers),
+    ):
+        known = {entry.name for entry in entries(plain)}
+        at = registers.addresses(entries(config), page)
+        seen = set()
+        for entry in entries(config):
+            name = re.sub(r"_\d+$", "_R", entry.name)
+            if entry.name in known or name in seen:
+                continue
+            seen.add(name)
+            meaning = re.sub(r"\d+$", "R", entry.meaning) if name != entry.name else entry.meaning
+            reset = f"`{entry.reset:#x}`" if entry.access == "rw" else ""
+            cells = [where, f"`{at[entry.name]:#06x}`", f"`{name}`", entry.access, entry.width]
+            rows.append([*cells, reset, meaning])
+    return table(["Page", "Address", "Register", "Access", "Bits", "Reset", "Meaning"], rows)
+
+
+def traffic_values(values: list[TrafficValue], *, reset: bool) -> str:
+    rows = [
+        [f"`{value.name}`", value.width, *([value.reset] if reset else []), value.meaning]
+        for value in values
+    ]
+    return table(["Name", "Bits", *(["Reset"] if reset else []), "Meaning"], rows)
+
+
 def quantizing(preset: str) -> list[SwitchConfig]:
     """The preset with quantized operations, by each way to multiply."""
     own = SwitchConfig.preset(preset).sum_formats
@@ -258,6 +300,16 @@ def component_ports() -> dict[str, Callable[[], str]]:
         "ports_port": lambda: ports(Port(config)),
         "ports_endpoint": lambda: ports(Endpoint(config, rank=0)),
         "ports_emulated_memory": lambda: ports(EmulatedMemory(config)),
+        "ports_core": lambda: ports(Core(forwarding())),
+        "ports_route": lambda: ports(Route(forwarding(), message_class=MessageClass.WRITE_DATA)),
+        "ports_axi_share": lambda: ports(AxiShare(forwarding())),
+        "ports_traffic_generator": lambda: ports(
+            TrafficGenerator(forwarding(), rank=0),
+            others={
+                value.name: value.meaning
+                for value in traffic_settings(config) + traffic_totals(config)
+            },
+        ),
     }
 
 
@@ -270,6 +322,9 @@ TABLES: dict[str, Callable[[], str]] = {
     "system_registers": system_registers,
     "trace_registers": trace_registers,
     "rank_registers": rank_registers,
+    "forward_registers": forward_registers,
+    "traffic_settings": lambda: traffic_values(traffic_settings(forwarding()), reset=True),
+    "traffic_totals": lambda: traffic_values(traffic_totals(forwarding()), reset=False),
     "arithmetic_delays": arithmetic_delays,
     "write_back_room": write_back_room,
     **component_ports(),

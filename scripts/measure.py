@@ -18,6 +18,7 @@ from rich.console import Console
 from hdl import __version__
 from hdl.config import SwitchConfig
 from sim.activations import partial_sums, round_once
+from sim.contention import contend, saturating
 from sim.formula import data_cycles, reducer_delay
 from sim.quantized import QUANTIZED, Quantized, element_bytes
 from sim.testbed import Outcome, Testbed
@@ -143,6 +144,42 @@ def inq_latency() -> Iterable[dict]:
                     }
 
 
+#: Ordinary traffic that an All-Reduce is measured beside: payload flits of a request, and whether
+#: they are writes. None is a payload's.
+CONTENDERS = {
+    "writes of a payload": (None, True),
+    "writes of a flit": (1, True),
+    "reads of a flit": (1, False),
+    "reads of a payload": (None, False),
+}
+#: Cycles before the window in which flits are counted, and of the window.
+FAIRNESS_RAMP, FAIRNESS_WINDOW = 300, 2000
+
+
+def fairness() -> Iterable[dict]:
+    """An All-Reduce beside ordinary traffic at saturation: shares of links, on `tiny`."""
+    config = SwitchConfig.preset("tiny", core="forward", traffic_requests=16, formats=("fp16",))
+    size = config.memory_bytes * 3 // 8
+    operands = round_once(partial_sums(config.ranks, size // 2), "fp16")
+    with Testbed(config) as testbed:
+        alone = run(testbed, size).figures.data
+        for name, (payload_flits, writes) in CONTENDERS.items():
+            request = config.payload_bytes if payload_flits is None else config.flit_bytes
+            traffics = saturating(
+                testbed, bytes=request, writes=writes, base=config.memory_bytes // 2
+            )
+            found = contend(testbed, operands, traffics, ramp=FAIRNESS_RAMP, window=FAIRNESS_WINDOW)
+            yield {
+                "traffic": name,
+                "bytes": size,
+                "shares": found.shares,
+                "busy": found.busy,
+                "cycles": {"beside": found.operation, "alone": alone},
+                "latency_mean": [total.latency_mean for total in found.totals],
+                "digest": config.digest,
+            }
+
+
 #: Cycles over which each engine's speed is measured.
 SPEED_CYCLES = {"cxxrtl": 400_000, "pysim": 1_500}
 
@@ -175,6 +212,7 @@ MEASUREMENTS = {
     "latency": latency,
     "inq-bandwidth": inq_bandwidth,
     "inq-latency": inq_latency,
+    "fairness": fairness,
     "speed": speed,
 }
 

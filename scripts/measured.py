@@ -129,6 +129,27 @@ def speed() -> str:
     return table(["Engine", "cycles a second"], body)
 
 
+def fairness() -> str:
+    """The accelerator's part of contended links, fewest and most."""
+    body = []
+    for row in rows("fairness"):
+        cycles = row["cycles"]
+        shares = [
+            f"{100 * min(row['shares'][way]):.1f} - {100 * max(row['shares'][way]):.1f} %"
+            for way in ("sent", "received")
+        ]
+        busy = min(min(way) for way in row["busy"].values())
+        latency = sum(row["latency_mean"]) / len(row["latency_mean"])
+        body.append(
+            [row["traffic"], *shares, f"{100 * busy:.1f} %", f"{cycles['alone']:,}",
+             f"{cycles['beside']:,}", f"{latency:.0f}"]
+        )  # fmt: skip
+    return table(
+        ["Ordinary traffic", "to ranks", "from ranks", "least busy link", "cycles alone", "beside",
+         "ordinary latency"], body,
+    )  # fmt: skip
+
+
 #: arXiv 2603.28239: how much faster quantized waves move the same values.
 PAPER_INQ_GAIN = 1.94
 
@@ -200,5 +221,6 @@ TABLES = {
     "latency": latency,
     "inq_bandwidth": inq_bandwidth,
     "inq_latency": inq_latency,
+    "fairness": fairness,
     "speed": speed,
 }

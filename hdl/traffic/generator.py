@@ -28,12 +28,14 @@ class TrafficGenerator(wiring.Component):
 
     Members
     -------
-    go : start; while it runs the settings stay
+    go : start, also while it runs: what is outstanding is still awaited, and totals begin anew
     now : cycles since reset
     done : every request is made and answered
-    one member a setting (`traffic_settings`) and a total (`traffic_totals`)
     requests, writes_out : packets to the endpoint
     read_data, write_responses : answers from the endpoint, taken at once
+
+    and one a setting (`traffic_settings`), which stays while it runs, and a total
+    (`traffic_totals`).
 
     Ordering and stalls
     -------------------
