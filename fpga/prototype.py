@@ -1,6 +1,6 @@
 """The prototype: a whole system with its host's bridge and its self-test."""
 
-from amaranth import Module, Mux, ResetInserter, Signal
+from amaranth import Cat, Module, Mux, ResetInserter, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -26,6 +26,8 @@ class Prototype(wiring.Component):
 
     Parameters
     ----------
+    host
+        Whether it has a host's bridge; one of the two there must be.
     self_test
         Whether it has a self-test, which runs at power-up and when asked.
     block_storage
@@ -36,8 +38,8 @@ class Prototype(wiring.Component):
 
     Members
     -------
-    rx, tx : bytes from and to the host
-    framing_errors : of the UART, for the host
+    rx, tx : bytes from and to the host, if there is one
+    framing_errors : of the UART, for it
     button : start a self-test, as soon as no request is being executed; ends the host's session
     busy, passed, failed, fault : of the self-test
     active : the host's bridge, the self-test or a rank's program is at work
@@ -60,6 +62,7 @@ class Prototype(wiring.Component):
         self,
         config: SwitchConfig,
         *,
+        host: bool = True,
         self_test: bool = True,
         block_storage: bool = True,
         burst_bytes: int = BURST_BYTES,
@@ -67,16 +70,16 @@ class Prototype(wiring.Component):
         if config.memory_bytes > MOST_MEMORY_BYTES:
             rule = f"must be at most {MOST_MEMORY_BYTES} for a host"
             raise ConfigError(f"memory_bytes: {rule}, not {config.memory_bytes}")
+        if not host and not self_test:
+            raise ValueError("host: must be there where the self-test is not")
         self._config = config
+        self._host = host
         if self_test:
             Pattern(config)
         self._self_test = self_test
         self._block_storage = block_storage
         self._burst_bytes = burst_bytes
         members = {
-            "rx": In(stream.Signature(8, always_ready=True)),
-            "tx": Out(stream.Signature(8)),
-            "framing_errors": In(16),
             "button": In(1),
             "busy": Out(1),
             "passed": Out(1),
@@ -84,6 +87,12 @@ class Prototype(wiring.Component):
             "fault": Out(Fault),
             "active": Out(1),
         }
+        if host:
+            members |= {
+                "rx": In(stream.Signature(8, always_ready=True)),
+                "tx": Out(stream.Signature(8)),
+                "framing_errors": In(16),
+            }
         if not block_storage:
             members["storage"] = Out(StorageSignature(config)).array(config.ranks)
         super().__init__(members)
@@ -93,41 +102,48 @@ class Prototype(wiring.Component):
         config = self._config
         system, reset = System(config), Signal()
         m.submodules.system = ResetInserter(reset)(system)
-        m.submodules.bridge = bridge = HostBridge(
-            config, burst_bytes=self._burst_bytes, self_test=self._self_test
-        )
         m.submodules.memory = memory = HostMemory(config)
-        connect(m, flipped(self.rx), bridge.rx)
-        connect(m, bridge.tx, flipped(self.tx))
         for rank in range(config.ranks):
             connect(m, system.storage[rank], memory.system[rank])
             self._connect_storage(m, rank, memory.storage[rank])
-        if not self._self_test:
-            connect(m, bridge.axil, system.axil)
-            connect(m, bridge.memory, memory.host)
-            m.d.comb += reset.eq(bridge.reset)
-        else:
-            m.submodules.test = test = SelfTest(config)
+        test = self._make_test(m) if self._self_test else None
+        bridge = self._make_bridge(m) if self._host else None
+        resets = [side.reset for side in (test, bridge) if side is not None]
+        m.d.comb += [
+            reset.eq(Cat(resets).any()),
+            self.active.eq((bridge.active if bridge else 0) | self.busy | ~system.done),
+        ]
+        if test and bridge:
             self._start(m, bridge, test)
             self._share(m, test.busy, test.axil, bridge.axil, system.axil)
             self._share(m, test.busy, test.memory, bridge.memory, memory.host)
-            m.d.comb += [
-                reset.eq(bridge.reset | test.reset),
-                self.busy.eq(test.busy),
-                self.passed.eq(test.passed),
-                self.failed.eq(test.failed),
-                self.fault.eq(test.fault),
-            ]
+            return m
+        alone = test or bridge
+        connect(m, alone.axil, system.axil)
+        connect(m, alone.memory, memory.host)
+        if test:
+            m.d.comb += test.start.eq(self.button)
+        return m
+
+    def _make_test(self, m):
+        m.submodules.test = test = SelfTest(self._config)
+        for name in ("busy", "passed", "failed", "fault"):
+            m.d.comb += getattr(self, name).eq(getattr(test, name))
+        return test
+
+    def _make_bridge(self, m):
+        m.submodules.bridge = bridge = HostBridge(
+            self._config, burst_bytes=self._burst_bytes, self_test=self._self_test
+        )
+        connect(m, flipped(self.rx), bridge.rx)
+        connect(m, bridge.tx, flipped(self.tx))
         m.d.comb += [
             bridge.framing_errors.eq(self.framing_errors),
             bridge.self_test.built.eq(self._self_test),
-            bridge.self_test.busy.eq(self.busy),
-            bridge.self_test.passed.eq(self.passed),
-            bridge.self_test.failed.eq(self.failed),
-            bridge.self_test.fault.eq(self.fault),
-            self.active.eq(bridge.active | self.busy | ~system.done),
         ]
-        return m
+        for name in ("busy", "passed", "failed", "fault"):
+            m.d.comb += getattr(bridge.self_test, name).eq(getattr(self, name))
+        return bridge
 
     def _connect_storage(self, m, rank, port):
         if self._block_storage:

@@ -31,12 +31,14 @@ class BoardCore(wiring.Component):
 
     Parameters
     ----------
+    host
+        Whether a host may drive it; without one the self-test is all.
     baud
         Of the UART.
 
     Members
     -------
-    rx, tx : the UART's lines
+    rx, tx : the UART's lines, with a host
     button : pressed is 1, of any clock; each press starts a self-test, one that bounces another
     leds : see `LEDS`; 1 is lit
 
@@ -46,29 +48,20 @@ class BoardCore(wiring.Component):
         The prototype cannot be built, or the clock makes no such baud rate.
     """
 
-    def __init__(self, config: SwitchConfig, *, baud: int = BAUD):
+    def __init__(self, config: SwitchConfig, *, host: bool = True, baud: int = BAUD):
         self._config = config
+        self._host = host
         self._divisor = divisor(config.clock_hz, baud)
-        super().__init__(
-            {
-                "rx": In(1, init=1),
-                "tx": Out(1, init=1),
-                "button": In(1),
-                "leds": Out(len(LEDS)),
-            }
-        )
+        lines = {"rx": In(1, init=1), "tx": Out(1, init=1)} if host else {}
+        super().__init__({**lines, "button": In(1), "leds": Out(len(LEDS))})
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.prototype = prototype = Prototype(self._config)
-        m.submodules.uart = uart = Uart(self._divisor)
+        m.submodules.prototype = prototype = Prototype(self._config, host=self._host)
         m.submodules.indicator = indicator = Indicator(hold=self._config.clock_hz // HOLD_FRACTION)
-        connect(m, uart.received, prototype.rx)
-        connect(m, prototype.tx, uart.sends)
+        if self._host:
+            self._connect_uart(m, prototype)
         m.d.comb += [
-            uart.rx.eq(self.rx),
-            self.tx.eq(uart.tx),
-            prototype.framing_errors.eq(uart.framing_errors),
             prototype.button.eq(self._pressed(m)),
             indicator.busy.eq(prototype.busy),
             indicator.passed.eq(prototype.passed),
@@ -77,6 +70,16 @@ class BoardCore(wiring.Component):
             self.leds.eq(indicator.leds),
         ]
         return m
+
+    def _connect_uart(self, m, prototype):
+        m.submodules.uart = uart = Uart(self._divisor)
+        connect(m, uart.received, prototype.rx)
+        connect(m, prototype.tx, uart.sends)
+        m.d.comb += [
+            uart.rx.eq(self.rx),
+            self.tx.eq(uart.tx),
+            prototype.framing_errors.eq(uart.framing_errors),
+        ]
 
     def _pressed(self, m):
         """One cycle at each press."""
@@ -98,7 +101,7 @@ class BoardTop(Elaboratable):
         Makes the domain ``sync`` at the configuration's ``clock_hz``; None where the platform's
         own clock is it.
     uart
-        Number of the resource whose lines go to the host.
+        Number of the resource whose lines go to the host; None for a self-test without one.
     leds
         Resources by number of the `Indicator`'s LEDs. Of an LED with colours a subsignal is named;
         its others stay dark.
@@ -110,7 +113,7 @@ class BoardTop(Elaboratable):
         *,
         button: tuple[str, int] | None,
         clock: Callable[[Module, object], None] | None = None,
-        uart: int = 0,
+        uart: int | None = 0,
         leds: Sequence[Resource] = PLAIN_LEDS,
     ):
         self._config = config
@@ -123,11 +126,12 @@ class BoardTop(Elaboratable):
         m = Module()
         if self._clock is not None:
             self._clock(m, platform)
-        m.submodules.core = core = BoardCore(self._config)
-        lines = platform.request("uart", self._uart, dir="-")
-        m.submodules.rx = rx = io.Buffer("i", lines.rx)
-        m.submodules.tx = tx = io.Buffer("o", lines.tx)
-        m.d.comb += [core.rx.eq(rx.i), tx.o.eq(core.tx)]
+        m.submodules.core = core = BoardCore(self._config, host=self._uart is not None)
+        if self._uart is not None:
+            lines = platform.request("uart", self._uart, dir="-")
+            m.submodules.rx = rx = io.Buffer("i", lines.rx)
+            m.submodules.tx = tx = io.Buffer("o", lines.tx)
+            m.d.comb += [core.rx.eq(rx.i), tx.o.eq(core.tx)]
         if self._button is not None:
             name, number = self._button
             m.submodules.button = button = io.Buffer("i", platform.request(name, number, dir="-"))

@@ -626,7 +626,7 @@ PRESETS: dict[str, dict] = {
     "arty": dict(
         ranks=4, flit_bytes=8, payload_bytes=128, wave_bytes=512, waves=8,
         write_waves=4, queue_depth=1, address_bits=32, link_latency=4, memory_latency=4,
-        memory_bytes=16 << 10, formats=("fp16",), clock_hz=100_000_000,
+        memory_bytes=16 << 10, formats=("fp16",), core="none", clock_hz=100_000_000,
     ),
     "arty-100": dict(
         ranks=4, flit_bytes=8, payload_bytes=128, wave_bytes=512, waves=8,

@@ -50,6 +50,8 @@ class Board:
         Options of the platform's build.
     constraints
         Name of the constraint file in the plan.
+    host
+        Whether a host drives it; a self-test alone leaves more of a small device to the switch.
     vendor_tool
         The tool that makes the bitstream where no tool from Python packages does; None otherwise.
     next_command
@@ -68,6 +70,7 @@ class Board:
     top: Callable[[SwitchConfig], Elaboratable]
     constraints: str
     options: dict = field(default_factory=dict)
+    host: bool = True
     vendor_tool: str | None = None
     next_command: str = ""
 
@@ -99,7 +102,7 @@ class Board:
 
     def core(self, config: SwitchConfig) -> BoardCore:
         """What stands on the board, without clock and pins."""
-        return BoardCore(config)
+        return BoardCore(config, host=self.host)
 
     def plan(self, config: SwitchConfig) -> BuildPlan:
         """Files and commands of the board's build, the same bytes in any folder."""
