@@ -1,3 +1,5 @@
+# amaranth: UnusedElaboratable=no
+# A prototype that is refused is made and not used.
 """The self-test passes on a sound system, again and again, and fails on each planted fault."""
 
 import itertools
@@ -160,6 +162,26 @@ def test_it_passes_at_each_start(engine):
     for _ in range(3):
         again(engine)
         assert outcome(engine) == (1, 0, Fault.NONE)
+
+
+@needs_compiler
+def test_it_passes_without_a_host_and_at_each_press():
+    with engines.create("cxxrtl", lambda: Prototype(SMALL, host=False)) as alone:
+        assert "rx" not in {name.split("__")[0] for name in alone.ports}
+        finish(alone)
+        assert outcome(alone) == (1, 0, Fault.NONE)
+        alone.set("button", 1)
+        alone.step()
+        alone.set("button", 0)
+        alone.step(2)
+        assert alone.get("busy")
+        finish(alone)
+        assert outcome(alone) == (1, 0, Fault.NONE)
+
+
+def test_there_is_a_host_or_a_self_test():
+    with pytest.raises(ValueError, match="host: must be there where the self-test is not"):
+        Prototype(SMALL, host=False, self_test=False)
 
 
 @needs_compiler
