@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 
 from hdl.config import SwitchConfig
 
@@ -22,7 +22,6 @@ __all__ = [
     "start",
     "stop",
     "totals",
-    "with_count",
 ]
 
 #: While traffic stops, it is looked at so often, after so many cycles each.
@@ -127,11 +126,6 @@ def stop(bench: Bench):
             return
         bench.host.wait(STOP_CYCLES)
     raise HostError(f"traffic: not all answered within {STOP_LOOKS * STOP_CYCLES} cycles")
-
-
-def with_count(traffic: Traffic, count: int) -> Traffic:
-    """The same settings with another number of requests."""
-    return replace(traffic, count=count)
 
 
 def expect(bench: Bench, traffics: Sequence[Traffic]):

@@ -65,8 +65,10 @@ def end(bed, traffics):
     assert not bed.differences()
 
 
-@pytest.mark.parametrize("pattern", PATTERNS)
-@pytest.mark.parametrize("writes", [0, 128, 256])
+@pytest.mark.parametrize(
+    ("pattern", "writes"),
+    [(pattern, 128) for pattern in PATTERNS] + [("all_to_all", 0), ("all_to_all", 256)],
+)
 def test_each_pattern_alone(pattern, writes):
     """Reads, writes, and both."""
     bed = forward()
@@ -75,7 +77,7 @@ def test_each_pattern_alone(pattern, writes):
     end(bed, traffics)
 
 
-@pytest.mark.parametrize("size", [1, 7, 8, 9, 15, 24, 31, 32])
+@pytest.mark.parametrize("size", [1, 8, 15, 31])
 def test_any_size_and_its_neighbours_stay(size):
     """Bytes behind a short write are not touched: they are what was there."""
     bed = forward()
@@ -132,7 +134,7 @@ def beside(seed, count=150):
     end(bed, traffics)
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(6))
 def test_beside_all_reduces_with_everything_at_random(seed):
     """Patterns, rates, sizes, kinds, latencies, jitter, stalls, and memories that prefer reads."""
     beside(seed)
@@ -145,7 +147,7 @@ def test_500_more_seeds(base):
         beside(seed)
 
 
-@pytest.mark.parametrize("pattern", ["all_to_all", "neighbour", "random"])
+@pytest.mark.parametrize("pattern", ["all_to_all", "neighbour"])
 def test_axi_423_snitch_176_all_ranks_saturated_both_ways_where_reads_shut_out_writes(pattern):
     """Reads of a single-port memory had priority over its writes, and the circle closed; every
     cluster read its neighbour while it was written. With All-Reduces, whose reads and writes
@@ -155,7 +157,7 @@ def test_axi_423_snitch_176_all_ranks_saturated_both_ways_where_reads_shut_out_w
     for rank in RANKS:
         bed.host.write(f"rank{rank}", "read_first", 1)
     rng = np.random.default_rng(1)
-    traffics = settings(pattern=pattern, writes=128, count=1500, bytes=32)
+    traffics = settings(pattern=pattern, writes=128, count=800, bytes=32)
     begin(bed, traffics)
     for _ in range(3):
         operands = random_bits(rng, 3, OPERAND // 2)

@@ -181,7 +181,7 @@ def test_axi_121_memories_that_take_one_burst_two_or_any_number(outstanding):
         assert memory.word(number) == ~number & (1 << 64) - 1
 
 
-@pytest.mark.parametrize("flit_bytes", [8, 16])
+@pytest.mark.parametrize("flit_bytes", [8])
 def test_verilog_axi_12_no_burst_crosses_a_page(flit_bytes):
     """A wrong test of 4 KiB looked at one bit of the address: starts around a page's end."""
     config = configuration(flit_bytes)
@@ -256,10 +256,9 @@ def test_floonoc_162_bursts_of_256_beats_back_to_back_under_stalls():
     )
     bench = Bench(config, memory, drain=pattern("half", 5))
     traffic = []
-    for turn in range(2):
-        for inc in (turn, 1 - turn):
-            traffic.append(request(draw, inc, turn * PAGE, PAGE))
-            traffic.append(write(config, draw, inc, (1 << 18) + (2 * turn + inc) * PAGE, PAGE))
+    for inc in (0, 1):
+        traffic.append(request(draw, inc, inc * PAGE, PAGE))
+        traffic.append(write(config, draw, inc, (1 << 18) + inc * PAGE, PAGE))
     bench.peer.send(*traffic)
     bench.run(packets=len(traffic), limit=12000)
     check_answers(bench, traffic)
