@@ -26,6 +26,8 @@ PROGRAM = "python -m fpga.host"
 #: Exit status where the board does not answer, or not as it must.
 EXIT_BOARD = 4
 DEFAULT_TIMEOUT, DEFAULT_RETRIES = 0.25, 8
+#: However busy the machine is that simulates.
+SIMULATED_TIMEOUT = 30.0
 
 
 def _common() -> Parser:
@@ -50,10 +52,10 @@ def _common() -> Parser:
     add(
         "--timeout",
         type=float,
-        default=DEFAULT_TIMEOUT,
         metavar="S",
         help="seconds after which a request without an answer is sent again "
-        f"(default: {DEFAULT_TIMEOUT})",
+        f"(default: {DEFAULT_TIMEOUT}; with --port {SIMULATED}, which loses nothing, "
+        f"{SIMULATED_TIMEOUT:g})",
     )
     add(
         "--retries",
@@ -109,6 +111,8 @@ def _run(arguments: Sequence[str]) -> int:
     given = parser.parse_args(rest)
     if common.port is None:
         raise UsageError(f"port: must be given, a serial port or {SIMULATED}")
+    if common.timeout is None:
+        common.timeout = SIMULATED_TIMEOUT if common.port == SIMULATED else DEFAULT_TIMEOUT
     for name in ("baud", "timeout"):
         if getattr(common, name) <= 0:
             raise UsageError(f"{name}: must be more than 0, not {getattr(common, name)}")
