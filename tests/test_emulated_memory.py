@@ -22,10 +22,10 @@ WORDS = CONFIG.memory_flits
 class Bench:
     """The memory over block RAM, with every word telling its number."""
 
-    def __init__(self, **settings):
+    def __init__(self, config=CONFIG, **settings):
         self.settings = dict(latency=2, write_latency=1) | settings
-        self.memory = EmulatedMemory(CONFIG)
-        self.storage = BlockStorage(CONFIG)
+        self.memory = EmulatedMemory(config)
+        self.storage = BlockStorage(config)
         self.top = Module()
         self.top.submodules.memory = self.memory
         self.top.submodules.storage = self.storage
@@ -326,3 +326,24 @@ def test_jitter_scales_its_bits(jitter):
             assert ctx.get(dut.extra) == random_bits * (jitter + 1) >> 16
 
     run(dut, bench)
+
+
+def test_pulp_axi_423_reads_that_shut_out_writes():
+    """With `read_first` no write beat is taken while a read waits; without it both go on."""
+    taken = {}
+    for read_first in (0, 1):
+        bench = Bench(CONFIG.replace(core="forward"), latency=6, read_first=read_first)
+        m = manager(
+            reads=[(256 * n, 8) for n in range(8)],
+            writes=[(0x1000 + 64 * n, [n] * 4, None) for n in range(4)],
+        )
+        words = bench.run(m)
+        assert [words[(0x1000 + 64 * n) // 8] for n in range(4)] == [0, 1, 2, 3]
+        assert all(answer == OKAY for answer in m.answers)
+        last_read = m.taken["r"][-1]
+        taken[read_first] = sum(at < last_read for at in m.taken["w"])
+        if read_first:
+            # A write may be taken before the first read address is.
+            between = [at for at in m.taken["w"] if m.taken["ar"][0] < at < last_read]
+            assert not between
+    assert taken[0] == 16

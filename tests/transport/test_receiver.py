@@ -175,3 +175,48 @@ def test_payload_where_none_belongs_is_swallowed(flit_bytes):
 
     run(dut, take, background=[sender(peer, dut)])
     assert peer.credits == peer.initial, "credits are not all back"
+
+
+@pytest.mark.parametrize("flit_bytes", [8, 16])
+def test_packets_of_a_whole_channel_come_without_a_gap(flit_bytes):
+    """However slowly their flits arrive: nothing before the last one, then a beat each cycle.
+
+    Beside them stands how many flits of payload the packet has.
+    """
+    config = configuration(flit_bytes)
+    draw = random.Random(flit_bytes)
+    channel = 2
+    depth = 3 * config.packet_flits
+    dut = Receiver(config, {channel: depth}, whole=(channel,))
+    peer = LinkPeer(config, to_dut={channel: depth}, from_dut={}, gaps=pattern("quarter", 1))
+    packets = [
+        Packet(
+            random_header(draw, MessageClass.WRITE_DATA, inc=0),
+            [draw.getrandbits(config.flit_bits) for _ in range(draw.randint(0, 4))],
+        )
+        for _ in range(30)
+    ]
+    peer.send(*packets)
+    stream, flits = dut.channel_2, dut.flits_2
+
+    async def take(ctx):
+        willing = pattern("half", 2)
+        for packet in packets:
+            wanted = expected(packet)
+            while not ctx.get(stream.valid):
+                await ctx.tick()
+            while not next(willing):
+                await ctx.tick()
+            ctx.set(stream.ready, 1)
+            for due in wanted:
+                _, _, valid, beat, count = await ctx.tick().sample(
+                    stream.valid, stream.payload, flits
+                )
+                assert valid, "a beat was missing in the middle of a packet"
+                assert count == len(packet.payload)
+                assert plain(beat) == due
+            ctx.set(stream.ready, 0)
+        await ctx.tick().repeat(3)
+
+    run(dut, take, background=[sender(peer, dut)], limit=5000)
+    assert peer.credits == peer.initial, "credits are not all back"
