@@ -36,8 +36,9 @@ SEQUENCES = 256
 ADDRESS_LIMIT, RANK_LIMIT = 1 << 32, 1 << 8
 #: Bytes asked of a port that does not say how many are waiting; such a port gives what it has.
 READ_BYTES = 4096
-#: Seconds between two attempts while the board is busy, and for how long they go on.
-BUSY_PAUSE, BUSY_SECONDS = 0.01, 10.0
+#: Seconds between two attempts while the board is busy, and for how long they go on: a board's
+#: self-test takes a millisecond, a twin's on a crowded machine a minute.
+BUSY_PAUSE, BUSY_SECONDS = 0.01, 120.0
 
 
 class Port(Protocol):
