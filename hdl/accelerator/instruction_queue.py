@@ -21,6 +21,10 @@ from .layouts import (
 
 __all__ = ["FORMAT_BITS", "InstructionQueue"]
 
+#: Kinds of addresses that stand in block RAM where quantized operations are built: their five kinds
+#: take more LUT RAM than a small device has to spare.
+BLOCK_RAM_KINDS = ("destination", "scale_source", "scale_destination")
+
 #: Width of a format's code as a host writes it.
 FORMAT_BITS = 32
 
@@ -139,9 +143,11 @@ class InstructionQueue(wiring.Component):
         bits = self._config.operand_address_bits - len(below)
         for kind in address_kinds(self._config):
             for rank in range(self._config.ranks):
+                block = self._config.quantizes and kind in BLOCK_RAM_KINDS
                 m.submodules[f"{kind}_{rank}"] = memory = Memory(
-                    shape=bits, depth=self._slots, init=[]
-                )
+                    shape=bits, depth=self._slots, init=[],
+                    attrs={"ram_style": "block"} if block else {},
+                )  # fmt: skip
                 write = memory.write_port()
                 read = memory.read_port()
                 m.d.comb += [

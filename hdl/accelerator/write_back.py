@@ -16,6 +16,8 @@ __all__ = ["WriteBack", "write_back_flits"]
 #: Cycles from a freed flit to the first flit of the packet that it let start, beyond the data
 #: path: the FIFO's register and the transmitter's.
 TURNAROUND = 4
+#: Words of a bank of LUT RAM on 7-series.
+LUT_RAM_WORDS = 32
 
 
 def write_back_flits(config: SwitchConfig, data_delay: int) -> int:
@@ -106,7 +108,7 @@ class WriteBack(wiring.Component):
         config = self._config
         depth = write_back_flits(config, self._longest_delay)
         m.submodules.flits = flits = Queue(self._result_layout(), depth=depth)
-        m.submodules.heads = heads = Queue(self._begun_layout(), depth=depth // 2)
+        m.submodules.heads = heads = Queue(self._begun_layout(), depth=self._heads(depth))
 
         run_packets = config.run_bytes // config.payload_bytes
         has_heads = heads.i.ready
@@ -129,6 +131,14 @@ class WriteBack(wiring.Component):
         self._choose_head(m, heads.o.payload.ends, head, scales)
         self._choose_payload(m, flits.o, scales)
         return m
+
+    @staticmethod
+    def _heads(flits):
+        """Packets that may wait: half as many as flits, and of 32 one less, since a queue holds one
+        more and LUT RAM comes in banks of 32 words.
+        """
+        heads = flits // 2
+        return heads - 1 if heads == LUT_RAM_WORDS else heads
 
     def _begun_layout(self):
         """What differs from one packet to the next."""
