@@ -33,6 +33,14 @@ INQ_REDUCERS = ("separate", "shared")
 #: Fewest and most records of a trace buffer.
 TRACE_RECORDS = (64, 1 << 16)
 
+#: Where registers stand that only cut long ways: nowhere, or between all blocks that are apart.
+REGISTER_SLICES = ("none", "all")
+
+#: What register slices add: to a credit's round trip the transmitter's look at its credits and its
+#: sources, to a read the address's and the data's slices, the array's and the transmitter's.
+SLICED_ROUND_TRIP = 2
+SLICED_READ = 4
+
 #: Ways to share a link between the accelerator and the core.
 LINK_SHARES = ("flits", "packets")
 #: What ordinary packets meet in the switch: no channels at all, an error for each, or the way to
@@ -46,11 +54,18 @@ NAMED_VALUES = {
     "inq_reducer": INQ_REDUCERS,
     "link_share": LINK_SHARES,
     "core": CORES,
+    "register_slices": REGISTER_SLICES,
 }
 
 #: Fields that came after the digests of 0.1.0, and the value at which the design is as it was
 #: without them. The digest leaves them out there, so that it goes on naming the same design.
-LATER_FIELDS = {"trace_records": 0, "core": "stub", "window_bytes": None, "traffic_requests": 64}
+LATER_FIELDS = {
+    "trace_records": 0,
+    "core": "stub",
+    "window_bytes": None,
+    "traffic_requests": 64,
+    "register_slices": "none",
+}
 
 #: AXI4: a burst may not cross an address that is a multiple of this many bytes.
 AXI_PAGE_BYTES = 4096
@@ -158,6 +173,9 @@ class SwitchConfig:
     traffic_requests
         Where ordinary packets are forwarded: requests that an emulated rank's traffic generator
         may have outstanding, a power of two, 1..1024.
+    register_slices
+        ``all``: registers cut the ways between blocks, for a device whose wires are slow; an
+        operation takes some cycles longer, a wave none. ``none``: fewest cycles.
     """
 
     ranks: int = 4
@@ -186,6 +204,7 @@ class SwitchConfig:
     core: str = "stub"
     window_bytes: int | None = None
     traffic_requests: int = 64
+    register_slices: str = "none"
 
     def __post_init__(self):
         def default(field, value):
@@ -467,6 +486,11 @@ class SwitchConfig:
         return self.wave_bytes // self.read_request_bytes
 
     @property
+    def sliced(self) -> bool:
+        """Whether registers cut the ways between blocks."""
+        return self.register_slices == "all"
+
+    @property
     def quantizes(self) -> bool:
         """Whether quantized operations are built."""
         return "inq8" in self.formats
@@ -516,7 +540,7 @@ class SwitchConfig:
     @property
     def round_trip(self) -> int:
         """Cycles from spending a credit to having it back: two links and the ends' registers."""
-        return 2 * self.link_latency_max + 8
+        return 2 * self.link_latency_max + 8 + (SLICED_ROUND_TRIP if self.sliced else 0)
 
     @property
     def carries_ordinary(self) -> bool:
@@ -560,7 +584,8 @@ class SwitchConfig:
     @property
     def endpoint_read_flits(self) -> int:
         """Read data that an endpoint has room for: covers the memory's latency at full rate."""
-        return self.memory_latency + 2 * self.payload_flits + 8
+        slices = SLICED_READ if self.sliced else 0
+        return self.memory_latency + 2 * self.payload_flits + 8 + slices
 
     @property
     def endpoint_reads(self) -> int:

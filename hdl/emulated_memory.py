@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from .config import SwitchConfig
 from .interfaces import Axi4Signature, Response, StorageSignature
-from .stream import Queue
+from .stream import Queue, Slice
 
 __all__ = ["EmulatedMemory", "Jitter", "RandomBits"]
 
@@ -77,7 +77,8 @@ class EmulatedMemory(wiring.Component):
     -------
     axi : the bus (`Axi4Signature`, subordinate)
     storage : the array
-    latency : cycles from a read address taken to its first beat, at least 2
+    latency : cycles from a read address taken to its first beat, at least 2 (with register slices
+        3, also where less is asked for)
     write_latency : cycles from the last write beat taken to its response, at least 1
     jitter : up to so many cycles more, drawn for each burst
     stalls : five thresholds of 8 bits, for ar, r, aw, w and b: a beat is refused or held back in a
@@ -179,20 +180,26 @@ class EmulatedMemory(wiring.Component):
             # The beat is read from the array in the cycle before it stands on the bus.
             taken.due.eq(now + self.latency + jitter - 1),
         ]
-        self._read_waits = bursts.o.valid
-        burst = bursts.o.payload
+        oldest = bursts.o
+        if self._config.sliced:
+            # Its time stamp is compared out of a register, not out of the queue's memory.
+            m.submodules.oldest_read = slice = Slice(self._burst_layout())
+            wiring.connect(m, bursts.o, slice.i)
+            oldest = slice.o
+        self._read_waits = oldest.valid
+        burst = oldest.payload
         beat = Signal(8)
         read = Signal()
         last = Signal()
         m.d.comb += [
             read.eq(
-                bursts.o.valid
+                oldest.valid
                 & self._reached(now, burst.due)
                 & (~axi.rvalid | axi.rready)
                 & ~stalled["r"]
             ),
             last.eq(beat == burst.length),
-            bursts.o.ready.eq(read & last),
+            oldest.ready.eq(read & last),
             self.storage.read_enable.eq(read & ~burst.outside),
             self.storage.read_address.eq(burst.flit + beat),
             axi.rdata.eq(self.storage.read_data),

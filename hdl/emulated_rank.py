@@ -4,6 +4,7 @@ from amaranth import Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
+from .axi_slice import AxiSlice
 from .config import SwitchConfig
 from .emulated_memory import EmulatedMemory
 from .interfaces import LinkSignature, Response, StorageSignature
@@ -170,12 +171,15 @@ class EmulatedRank(wiring.Component):
         connect(m, flipped(self.bus), registers.bus)
         connect(m, flipped(self.rx), endpoint.rx)
         connect(m, endpoint.tx, flipped(self.tx))
-        connect(m, endpoint.axi, memory.axi)
-        connect(m, memory.storage, flipped(self.storage))
+        if config.sliced:
+            self._connect_sliced(m, endpoint.axi, memory)
+        else:
+            connect(m, endpoint.axi, memory.axi)
+            connect(m, memory.storage, flipped(self.storage))
         connect(m, program.arrival, endpoint.arrival)
         self._set_memory(m, registers, memory)
         for name in ("write_enable", "write_address", "write_data", "write_strobe"):
-            m.d.comb += getattr(watch, name).eq(getattr(memory.storage, name))
+            m.d.comb += getattr(watch, name).eq(getattr(self.storage, name))
 
         refused = Signal(16)
         m.d.comb += [
@@ -204,6 +208,29 @@ class EmulatedRank(wiring.Component):
             m.d.comb += memory.read_first.eq(registers.read_first)
             self._make_traffic(m, registers, endpoint)
         return m
+
+    def _connect_sliced(self, m, manager, memory):
+        """The bus behind slices, and the array behind a register.
+
+        An array's word is a cycle late for the beat that it belongs to, so the beat waits for it.
+        That needs an endpoint that never refuses read data, as this one does not.
+        """
+        m.submodules.axi_slice = slice = AxiSlice(manager.signature)
+        connect(m, manager, slice.manager)
+        bus = slice.subordinate
+        late = ("rvalid", "rid", "rresp", "rlast")
+        for name, member in memory.axi.signature.members.items():
+            ours, theirs = getattr(memory.axi, name), getattr(bus, name)
+            if member.flow is Out:
+                m.d["sync" if name in late else "comb"] += theirs.eq(ours)
+            else:
+                m.d.comb += ours.eq(1 if name == "rready" else theirs)
+        for name, member in memory.storage.signature.members.items():
+            ours, theirs = getattr(memory.storage, name), getattr(self.storage, name)
+            if member.flow is Out:
+                m.d.sync += theirs.eq(ours)
+            else:
+                m.d.comb += ours.eq(theirs)
 
     def _make_traffic(self, m, registers, endpoint):
         config = self._config

@@ -5,7 +5,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["Queue"]
+__all__ = ["Queue", "Slice", "delayed"]
 
 #: From so many bits on, a queue asks synthesis for block RAM: 2,048 bits are over 60 LUTs of LUT
 #: RAM, of which small devices have fewer to spare than of block RAM.
@@ -127,3 +127,61 @@ class Queue(wiring.Component):
         following = Mux(address == words - 1, 0, address + 1) if wraps else address + 1
         with m.If(step):
             m.d.sync += address.eq(following)
+
+
+class Slice(wiring.Component):
+    """A register in both directions of a stream: neither ``valid`` nor ``ready`` passes through.
+
+    Parameters
+    ----------
+    shape
+        Shape of the payload.
+
+    Members
+    -------
+    i, o : the ends
+
+    Timing
+    ------
+    One transfer a cycle; one is offered at the output one cycle after it was taken at the input.
+    ``i.ready`` is a register. The slice holds two transfers: the one that comes while ``o`` stops
+    is kept beside the one that waits there.
+    """
+
+    def __init__(self, shape):
+        self._shape = shape
+        super().__init__(
+            {"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))},
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        full = Signal()
+        kept = Signal(self._shape, reset_less=True)
+        offered = Signal(self._shape, reset_less=True)
+        advance = Signal()
+        m.d.comb += [
+            advance.eq(~self.o.valid | self.o.ready),
+            self.i.ready.eq(~full),
+            self.o.payload.eq(offered),
+        ]
+        with m.If(~full):
+            m.d.sync += kept.eq(self.i.payload)
+        with m.If(advance):
+            m.d.sync += [
+                self.o.valid.eq(full | self.i.valid),
+                offered.eq(Mux(full, kept, self.i.payload)),
+                full.eq(0),
+            ]
+        with m.Elif(self.i.valid):
+            m.d.sync += full.eq(1)
+        return m
+
+
+def delayed(m, value, name: str, *, when: bool = True):
+    """`value` one cycle later, in a register called `name`; or itself unless `when`."""
+    if not when:
+        return value
+    later = Signal.like(value, name=name)
+    m.d.sync += later.eq(value)
+    return later

@@ -116,8 +116,8 @@ class System(wiring.Component):
     def _link_latency(self, m, asked):
         """What the register asks for, within what the links are built for."""
         longest = self._config.link_latency_max
-        latency = Signal(range(longest + 1), name="link_latency")
-        m.d.comb += latency.eq(
+        latency = Signal(range(longest + 1), name="link_latency", init=self._config.link_latency)
+        m.d["sync" if self._config.sliced else "comb"] += latency.eq(
             Mux(
                 asked > longest,
                 longest,

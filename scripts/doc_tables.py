@@ -20,7 +20,7 @@ from amaranth.lib.wiring import FlippedSignature, In
 from hdl import registers
 from hdl.accelerator.arithmetic import Arithmetic
 from hdl.accelerator.scale_packets import scale_write_back_flits
-from hdl.accelerator.wave_table import READ_DELAY
+from hdl.accelerator.wave_table import read_delay
 from hdl.accelerator.write_back import write_back_flits
 from hdl.config import PRESETS, SwitchConfig
 from hdl.emulated_memory import EmulatedMemory
@@ -234,9 +234,9 @@ def write_back_room() -> str:
     rows = []
     for preset in PRESETS:
         plain = SwitchConfig.preset(preset, formats=SwitchConfig.preset(preset).sum_formats)
-        depths = [write_back_flits(plain, READ_DELAY + Arithmetic(plain).delay)]
+        depths = [write_back_flits(plain, read_delay(plain) + Arithmetic(plain).delay)]
         config, _shared = quantizing(preset)
-        delay = READ_DELAY + Arithmetic(config).inq_delay
+        delay = read_delay(config) + Arithmetic(config).inq_delay
         depths += [write_back_flits(config, delay), scale_write_back_flits(config, delay)]
         rows.append([f"`{preset}`", plain.wave_flits, *depths])
     header = ["Preset", "Wave", "FIFO", "FIFO with inq8", "scales"]

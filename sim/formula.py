@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from amaranth.hdl import UnusedElaboratable
 
 from hdl.accelerator.arithmetic import Arithmetic
-from hdl.accelerator.wave_table import READ_DELAY
+from hdl.accelerator.wave_table import read_delay
 from hdl.config import SwitchConfig
 
 __all__ = ["Stage", "data_cycles", "first_wave_stages", "reducer_delay", "wave_cycles"]
@@ -59,6 +59,18 @@ class Load:
         return cls(packets, flits, max(packets, requests))
 
 
+#: Beats that slices and the endpoint hold: of shorter packets only the first one's address is
+#: waited for, since the others' go by while headers are taken off.
+SLICED_BEATS = 3
+#: What register slices add on that way; a wave table's slower read is in `read_delay`.
+SLICES = (
+    Stage("slices: transmitters' sources, of requests, read data, results, write responses", 4),
+    Stage("slices: memory's bus, read address, read data, write data, write response", 4),
+    Stage("slices: memory's array, read", 1),
+    Stage("slices: wave table's answer to read-out, results, write responses to the tracker", 3),
+)
+
+
 def first_wave_stages(
     config: SwitchConfig, wave_bytes: int | None = None, format: str = "fp16"
 ) -> list[Stage]:
@@ -77,23 +89,25 @@ def first_wave_stages(
         Stage("request: transmitter's two registers", 2),
         Stage("request: link", link + headers - 1),
         Stage("endpoint: request queue, request and address registers", 3),
-        Stage("memory: read latency", config.memory_latency),
+        Stage("memory: read latency", max(config.memory_latency, 3 if config.sliced else 2)),
         Stage("endpoint: transmitter's two registers", 2),
         Stage("read data: headers and payload on the link", packets * headers + flits - 1),
         Stage("read data: link", link),
         Stage("wave table: register, last packet noted", 2),
         Stage("read-out: wave taken", 1),
-        Stage("wave table: read", READ_DELAY),
+        Stage("wave table: read", read_delay(config)),
         Stage("reducer", reducer_delay(config, format)),
         Stage("write-back FIFO, transmitter's register", 2),
         Stage("results: payload and further headers on the link",
               flits + (packets - 1) * headers - 1),
         Stage("results: link", link),
         Stage("endpoint: write queue, data register", 2),
-        Stage("memory: a burst's address before its data, once a packet", packets),
+        Stage("memory: a burst's address before its data, once a packet",
+              1 if config.sliced and config.payload_flits <= SLICED_BEATS else packets),
         Stage("memory: write response", 1),
         Stage("endpoint: response queue, transmitter's two registers", 3),
         Stage("write response: link", link + headers - 1),
+        *(SLICES if config.sliced else ()),
     ]  # fmt: skip
 
 

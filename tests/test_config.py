@@ -156,6 +156,7 @@ REFUSED = [
     ({"trace_records": 32}, "trace_records: must be 0 or 64..65536, not 32"),
     ({"trace_records": -64}, "trace_records: must be 0 or 64..65536, not -64"),
     ({"trace_records": 100}, "trace_records: must be a power of two, not 100"),
+    ({"register_slices": "yes"}, "register_slices: must be one of none, all, not 'yes'"),
     ({"core": "crossbar"}, "core: must be one of none, stub, forward, not 'crossbar'"),
     ({"window_bytes": 1 << 21}, "window_bytes: must be 4194304..281474976710656, not 2097152"),
     ({"window_bytes": (4 << 20) + 1}, "window_bytes: must be a power of two, not 4194305"),
@@ -230,6 +231,7 @@ def test_every_field_has_a_refusal():
         {"trace_records": 64},
         {"trace_records": 65536},
         {"core": "forward", "address_bits": 24},
+        {"register_slices": "all"},
         {"window_bytes": 4 << 20},
         {"traffic_requests": 1},
         {"waves": 32, "flit_bytes": 32, "payload_bytes": 32, "wave_bytes": 65536},  # 5 + 11 bits
@@ -435,7 +437,7 @@ def test_digest_changes_with_every_field():
         formats=("fp16",), link_latency=33, link_latency_max=128, memory_latency=17,
         link_share="packets", clock_hz=1, scale_format="bf16", e8m0_rule="floor",
         multiplier_bits=17, inq_reducer="shared", trace_records=64,
-        core="forward", window_bytes=8 << 20, traffic_requests=32,
+        core="forward", window_bytes=8 << 20, traffic_requests=32, register_slices="all",
     )  # fmt: skip
     config = SwitchConfig.preset("demo", formats=("fp16", "inq8"))
     assert set(other) == set(config.field_names()) - {"contexts"}  # which has one value today

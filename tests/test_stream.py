@@ -1,5 +1,5 @@
 # amaranth: UnusedElaboratable=no
-"""`Queue` against a deque: any depth, idle and back-pressure; latency, rate, reads."""
+"""`Queue` and `Slice` against a deque: any depth, idle and back-pressure; latency, rate, reads."""
 
 import random
 import re
@@ -10,7 +10,7 @@ from amaranth.hdl import Fragment
 from amaranth.hdl._mem import MemoryInstance
 from amaranth.lib import wiring
 
-from hdl.stream import BLOCK_RAM_BITS, Queue
+from hdl.stream import BLOCK_RAM_BITS, Queue, Slice
 from tests.lib.simulate import SHAPES, pattern, run, stream_get, stream_put
 
 DEPTHS = range(1, 10)
@@ -184,3 +184,67 @@ def test_two_queues_connect():
         assert await stream_get(ctx, second.o, len(values), pattern("half", 2)) == values
 
     run(top, put, get)
+
+
+@pytest.mark.parametrize("back", SHAPES)
+@pytest.mark.parametrize("idle", SHAPES)
+def test_a_slice_keeps_order(idle, back):
+    values = [random.Random(1).randrange(256) for _ in range(60)]
+    dut = Slice(8)
+
+    async def put(ctx):
+        await stream_put(ctx, dut.i, values, pattern(idle, "put"))
+
+    async def get(ctx):
+        assert await stream_get(ctx, dut.o, len(values), pattern(back, "get")) == values
+        await ctx.tick().repeat(3)
+        assert not ctx.get(dut.o.valid)
+
+    run(dut, put, get)
+
+
+@pytest.mark.parametrize("rates", [(0.6, 0.6), (0.95, 0.9), (0.3, 0.9), (1, 1)])
+def test_every_cycle_of_a_slice_against_a_model(rates):
+    """It is a deque of two: ready unless both are there, offered from the next cycle on."""
+    dut = Slice(8)
+    draw = random.Random(2)
+
+    async def bench(ctx):
+        held = []
+        for _ in range(400):
+            valid, ready = (draw.random() < rate for rate in rates)
+            value = draw.randrange(256)
+            ctx.set(dut.i.valid, valid)
+            ctx.set(dut.i.payload, value)
+            ctx.set(dut.o.ready, ready)
+            takes = len(held) < 2
+            assert ctx.get(dut.i.ready) == takes
+            assert ctx.get(dut.o.valid) == bool(held)
+            if held:
+                assert ctx.get(dut.o.payload) == held[0]
+            await ctx.tick()
+            if held and ready:
+                held.pop(0)
+            if valid and takes:
+                held.append(value)
+
+    run(dut, bench)
+
+
+def test_a_slice_cuts_both_ways():
+    """Neither handshake signal moves within a cycle, whether it is empty, half full or full."""
+    dut = Slice(8)
+
+    async def bench(ctx):
+        for held in range(3):
+            for valid in (0, 1):
+                for ready in (0, 1):
+                    ctx.set(dut.i.valid, valid)
+                    ctx.set(dut.o.ready, ready)
+                    assert ctx.get(dut.o.valid) == (held > 0)
+                    assert ctx.get(dut.i.ready) == (held < 2)
+            ctx.set(dut.i.valid, 1)
+            ctx.set(dut.o.ready, 0)
+            await ctx.tick()
+
+    run(dut, bench)

@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from ..arithmetic.inq_reducer import blocks_per_flit
 from ..config import SwitchConfig
 from ..interfaces import Beat, PacketSource, Response
-from ..stream import Queue
+from ..stream import Queue, Slice, delayed
 from .address_check import HOST_BITS
 from .arithmetic import Arithmetic
 from .barrier import EPOCH_BITS, Barrier
@@ -20,7 +20,7 @@ from .read_out import ReadOut
 from .request_issuer import RequestIssuer
 from .trace import RankTrace, WaveTrace
 from .wave_controller import WaveController
-from .wave_table import READ_DELAY, WaveTable
+from .wave_table import WaveTable, read_delay
 from .write_back import WriteBack
 from .write_tracker import WriteTracker
 
@@ -98,7 +98,7 @@ class Accelerator(wiring.Component):
     Timing
     ------
     Last arrival to first request, both at a port: 4 cycles. Last flit of a wave at a port to its
-    first result: `data_delay` + 3 cycles.
+    first result: `data_delay` + 3 cycles. With register slices a cycle more each.
     """
 
     def __init__(self, config: SwitchConfig):
@@ -135,7 +135,9 @@ class Accelerator(wiring.Component):
 
     @property
     def data_delay(self) -> int | None:
-        """Cycles from a packet's start of read-out to its first sums; None where none are built."""
+        """Cycles from a packet's start, as write-back sees it, to its first sums; None where none
+        are built.
+        """
         return self._behind_read_out(self._arithmetic.delay)
 
     @property
@@ -144,7 +146,8 @@ class Accelerator(wiring.Component):
         return self._behind_read_out(self._arithmetic.inq_delay)
 
     def _behind_read_out(self, delay):
-        return None if delay is None else READ_DELAY + delay
+        # Where starts are registered on their way to write-back, so are results.
+        return None if delay is None else read_delay(self._config) + delay
 
     def elaborate(self, platform):
         m = Module()
@@ -187,7 +190,7 @@ class Accelerator(wiring.Component):
             m.d.comb += getattr(self.posting, name).eq(getattr(instructions, name))
         for rank, port in enumerate(self.ports):
             m.submodules[f"doorbell_{rank}"] = doorbell = Doorbell(self._config, port=rank)
-            connect(m, flipped(port.arrivals), doorbell.i)
+            self._connect_arrivals(m, rank, port.arrivals, doorbell.i)
             connect(m, doorbell.o, flipped(port.answers))
             m.d.comb += [
                 barrier.arrive[rank].eq(doorbell.arrive),
@@ -210,6 +213,14 @@ class Accelerator(wiring.Component):
             self.arrived.eq(barrier.arrived),
             self.refused.eq(barrier.refused),
         ]
+
+    def _connect_arrivals(self, m, rank, arrivals, doorbell):
+        if self._config.sliced:
+            m.submodules[f"arrivals_{rank}"] = slice = Slice(arrivals.payload.shape())
+            connect(m, flipped(arrivals), slice.i)
+            connect(m, slice.o, doorbell)
+        else:
+            connect(m, flipped(arrivals), doorbell)
 
     def _request(self, m):
         """Waves to entries and requests."""
@@ -238,6 +249,7 @@ class Accelerator(wiring.Component):
     def _receive(self, m):
         """Read data to the tables, write responses to the tracker. Both always sink."""
         tracker = self._tracker
+        self._responses = []  # by rank, header of the write response
         for rank, (port, table) in enumerate(zip(self.ports, self._tables, strict=True)):
             # One register between a port and the table's look into its entries.
             received = stream.Signature(Beat(self._config), always_ready=True).create()
@@ -245,7 +257,14 @@ class Accelerator(wiring.Component):
                 received.valid.eq(port.read_data.valid),
                 received.payload.eq(port.read_data.payload),
             ]
-            header = port.write_responses.payload.header
+            header, valid = (
+                delayed(m, value, f"response_{name}_{rank}", when=self._config.sliced)
+                for value, name in (
+                    (port.write_responses.payload.header, "header"),
+                    (port.write_responses.valid, "valid"),
+                )
+            )
+            self._responses.append(header)
             is_flag = (header.tag & FLAG_TAG) != 0
             answered = Signal(name=f"answered_{rank}")
             bad = Signal(name=f"bad_flag_{rank}")
@@ -256,13 +275,13 @@ class Accelerator(wiring.Component):
                 port.write_responses.ready.eq(1),
                 table.i.valid.eq(received.valid),
                 table.i.payload.eq(received.payload),
-                answered.eq(port.write_responses.valid & ~is_flag & known),
+                answered.eq(valid & ~is_flag & known),
                 tracker.acknowledge[rank].eq(answered),
                 tracker.acknowledged_slot[rank].eq(header.tag),
                 tracker.response[rank].eq(header.status),
                 bad.eq(header.status.as_value() > Response.EXOKAY.value),
-                self.flag_error[rank].eq(port.write_responses.valid & is_flag & bad),
-                nobodys.eq(port.write_responses.valid & ~is_flag & ~known),
+                self.flag_error[rank].eq(valid & is_flag & bad),
+                nobodys.eq(valid & ~is_flag & ~known),
                 self.stray[rank].eq(table.stray),
                 self.stray[self._config.ranks + rank].eq(tracker.stray[rank] | nobodys),
                 self.response[rank].eq(answered & ~tracker.stray[rank]),
@@ -310,18 +329,19 @@ class Accelerator(wiring.Component):
         read_out, tracker = self._read_out, self._tracker
         instructions, arithmetic = self._instructions, self._arithmetic
         m.d.comb += instructions.destination_slot.eq(read_out.destinations_of)
+        domain = "sync" if self._config.sliced else "comb"  # of the ways to and from write-back
         for rank, write_back in enumerate(self._write_backs):
             connect(m, write_back.o, flipped(self.ports[rank].writes))
             for name in read_out.start.signature.members:
-                m.d.comb += getattr(write_back.start, name).eq(getattr(read_out.start, name))
-            m.d.comb += [
+                m.d[domain] += getattr(write_back.start, name).eq(getattr(read_out.start, name))
+            m.d[domain] += [
                 write_back.destination.eq(instructions.destinations[rank]),
                 read_out.room[rank].eq(write_back.room),
                 write_back.result_valid.eq(arithmetic.result_valid),
                 write_back.result.eq(arithmetic.result),
             ]
             if self._config.quantizes:
-                m.d.comb += [
+                m.d[domain] += [
                     write_back.scale_destination.eq(instructions.scale_destinations[rank]),
                     write_back.result_ends.eq(arithmetic.result_ends),
                     write_back.scales_valid.eq(arithmetic.scales_valid),
@@ -415,6 +435,6 @@ class Accelerator(wiring.Component):
                 seen.write.eq(port.writes.head.valid & port.writes.head.ready),
                 seen.write_slot.eq(port.writes.head.payload.header.tag),
                 seen.response.eq(self.response[rank]),
-                seen.response_slot.eq(port.write_responses.payload.header.tag),
+                seen.response_slot.eq(self._responses[rank].tag),
                 seen.flag.eq(port.flags.head.valid & port.flags.head.ready),
             ]

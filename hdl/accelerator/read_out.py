@@ -7,6 +7,7 @@ from amaranth.utils import exact_log2
 
 from ..config import SwitchConfig
 from ..interfaces import Format, Response
+from ..stream import delayed
 from .layouts import (
     CODE_BYTES,
     ELEMENT_BYTES,
@@ -17,9 +18,12 @@ from .layouts import (
     slot_bits,
 )
 from .scales import scales_of
-from .wave_table import READ_DELAY
+from .wave_table import read_delay
 
 __all__ = ["PacketStart", "ReadOut"]
+
+#: Cycles in which ``room`` does not yet know of a start, where both ways are registered.
+START_TO_ROOM = 2
 
 
 class PacketStart(wiring.Signature):
@@ -67,7 +71,7 @@ class ReadOut(wiring.Component):
     read_enable, read_entry, read_flit : to every wave table
     scale_packets : packets of scales that will follow those of the wave's codes, where quantized
         operations are built
-    operands_valid, keep, format : to the reducer, beside the tables' data (`READ_DELAY` cycles
+    operands_valid, keep, format : to the reducer, beside the tables' data (`read_delay` cycles
         behind ``read_enable``); ``keep`` has a bit a 16-bit lane, and where quantized operations
         are built a bit a byte
     ends_wave, ends_blocks : likewise, where quantized operations are built: the flit is the wave's
@@ -89,6 +93,11 @@ class ReadOut(wiring.Component):
     ------
     One flit a cycle without a bubble between packets or waves. The first flit is read one cycle
     after ``ready`` is seen.
+
+    With register slices ``ready`` and ``response`` are of the cycle before, and a wave is taken
+    once its entry was asked for in that. ``room`` may know a start three cycles later, so a packet
+    that needs its room starts no sooner behind another one. That costs cycles behind packets and
+    waves of one or two flits only.
 
     Stalls
     ------
@@ -182,9 +191,13 @@ class ReadOut(wiring.Component):
         wave = self.waves.payload
         complete = Signal()
         take = Signal()
+        asked = self.waves.valid  # a wave is there whose data ``ready`` speaks of
+        if self._config.sliced:
+            asked = Signal()
+            m.d.sync += asked.eq(self.waves.valid & ~self.waves.ready)
         m.d.comb += [
             self.entry.eq(wave.entry),
-            complete.eq(self.waves.valid & ((wave.size == 0) | self.ready.all())),
+            complete.eq(asked & ((wave.size == 0) | self.ready.all())),
             take.eq(~self._valid | self.close),
             self.waves.ready.eq(take & complete),
             self.taken.eq(self.waves.ready & (wave.size != 0)),
@@ -196,7 +209,7 @@ class ReadOut(wiring.Component):
             m.d.sync += self._begun.eq(1)
         waits = Signal()
         m.d.comb += [
-            waits.eq(self.waves.valid & (wave.size != 0) & ~self._valid),
+            waits.eq(asked & (wave.size != 0) & ~self._valid),
             self.waits_data.eq(Mux(waits, ~self.ready, 0)),
         ]
         return take
@@ -256,7 +269,7 @@ class ReadOut(wiring.Component):
         wanted, read, ends_packet, ends_wave = Signal(), Signal(), Signal(), Signal()
         m.d.comb += [
             wanted.eq(may_start & ~in_packet & self._in_turn(m, read)),
-            start.eq(wanted & (self.room.all() | self._in_run(m, start, ends_wave))),
+            start.eq(wanted & (self._has_room(m, start) | self._in_run(m, start, ends_wave))),
             read.eq(start | (in_packet & ~self._second)),
             ends_packet.eq(
                 Mux(in_packet, (in_this == 1) & ~self._second, start & (self.start.flits == 1))
@@ -285,6 +298,14 @@ class ReadOut(wiring.Component):
         if config.inq_reducer == "shared":
             m.d.sync += self._second.eq(read & self._quantized)
         return read, ends_wave
+
+    def _has_room(self, m, start):
+        """Every port has room, and what they say knows of all packets that have started."""
+        if not self._config.sliced:
+            return self.room.all()
+        started = Signal(START_TO_ROOM)
+        m.d.sync += started.eq(Cat(start, started))
+        return self.room.all() & ~started.any()
 
     def _in_run(self, m, start, ends_wave):
         """The packet is not its run's first: there is room, and it must follow at once."""
@@ -332,24 +353,44 @@ class ReadOut(wiring.Component):
 
         Gives whether it is the wave's last.
         """
+        rest = Signal(range(self._config.wave_bytes + 1))  # bytes behind the next packet
+        last = Signal()
+        wave_size = self.waves.payload.size
+        if self._config.sliced:
+            # A wave's first packet is cut while the wave is asked for: when it is taken is known
+            # late in a cycle.
+            first = self._cut_off(m, wave_size, rest.shape(), "first_")
+            first = [delayed(m, value, f"first_{index}") for index, value in enumerate(first)]
+            packet = [
+                Mux(take, *values)
+                for values in zip(first, self._cut_off(m, rest, rest.shape()), strict=True)
+            ]
+        else:
+            packet = self._cut_off(m, Mux(take, wave_size, rest), rest.shape())
+        with m.If(take | self.start.valid):
+            m.d.sync += [
+                register.eq(value)
+                for register, value in zip(
+                    (self.start.size, self.start.flits, rest, last), packet, strict=True
+                )
+            ]
+        return last
+
+    def _cut_off(self, m, bytes_left, shape, prefix=""):
+        """The packet that `bytes_left` begin with: size, flits, bytes left behind it, none left."""
         config = self._config
-        rest = Signal(range(config.wave_bytes + 1))  # bytes behind the next packet
-        before = Signal.like(rest)  # bytes from it on
-        size = Signal.like(self.start.size)
-        last, is_last = Signal(), Signal()
+        before = Signal(shape, name=f"{prefix}before")  # bytes from it on
+        size = Signal.like(self.start.size, name=f"{prefix}size")
+        is_last = Signal(name=f"{prefix}is_last")
         m.d.comb += [
-            before.eq(Mux(take, self.waves.payload.size, rest)),
+            before.eq(bytes_left),
             is_last.eq(before <= config.payload_bytes),
             size.eq(Mux(is_last, before, config.payload_bytes)),
         ]
-        with m.If(take | self.start.valid):
-            m.d.sync += [
-                self.start.size.eq(size),
-                self.start.flits.eq((size + (config.flit_bytes - 1)) >> config.flit_address_bits),
-                rest.eq(before - size),
-                last.eq(is_last),
-            ]
-        return last
+        flits = ((size + (config.flit_bytes - 1)) >> config.flit_address_bits)[
+            : len(self.start.flits)
+        ]
+        return size, flits, (before - size)[: len(before)], is_last
 
     def _keep(self, m, read, ends_wave):
         """Lanes inside the message, beside the tables' data; only a wave's last flit lacks some."""
@@ -370,7 +411,7 @@ class ReadOut(wiring.Component):
     def _put(self, m, name, value, enable=1):
         """An output beside the tables' data, of a value beside ``read_enable`` while `enable`."""
         output = getattr(self, name)
-        for stage in range(1, READ_DELAY):
+        for stage in range(1, read_delay(self._config)):
             later = Signal.like(output, name=f"{name}_{stage}")
             with m.If(enable):
                 m.d.sync += later.eq(value)

@@ -8,14 +8,20 @@ from amaranth.utils import exact_log2
 
 from ..config import SwitchConfig
 from ..interfaces import Beat, Response
+from ..stream import delayed
 from .layouts import block_flits, entry_bits, flit_scale_bits, packet_bits
 from .wave_controller import GENERATION_BITS, Reservation
 
-__all__ = ["READ_DELAY", "WaveTable"]
+__all__ = ["READ_DELAY", "WaveTable", "read_delay"]
 
 #: Cycles from ``read_enable`` to ``data``: block RAM, and a register, since a block RAM's output
 #: comes too late in its cycle for arithmetic behind it.
 READ_DELAY = 2
+
+
+def read_delay(config: SwitchConfig) -> int:
+    """Cycles from ``read_enable`` to ``data``: what to read may be registered on its way here."""
+    return READ_DELAY + config.sliced
 
 
 class WaveTable(wiring.Component):
@@ -29,13 +35,16 @@ class WaveTable(wiring.Component):
     ready : all its packets are there, and it was not taken yet
     taken : the entry is taken for read-out
     response : the worst AXI response among its beats (`Response`)
-    read_enable, read_entry, read_flit : read this flit; ``data`` follows `READ_DELAY` cycles later,
+    read_enable, read_entry, read_flit : read this flit; ``data`` follows `read_delay` cycles later,
         and where quantized operations are built ``scales``, those of the flit's block or blocks
     stray : a packet came that nobody waits for; it was dropped
 
     Timing
     ------
     One flit in and one out each cycle. ``ready`` rises one cycle after the last beat.
+
+    With register slices ``ready`` and ``response`` answer to ``entry`` one cycle later, and
+    ``taken`` counts one cycle later.
 
     Ordering
     --------
@@ -105,9 +114,12 @@ class WaveTable(wiring.Component):
         worst = Mux(beat.empty, refusal, beat.response)
         m.d.comb += [
             self.stray.eq(self.i.valid & beat.last & ~expected),
-            self.ready.eq(complete[self._entry(self.entry)]),
-            self.response.eq(response[self._entry(self.entry)]),
         ]
+        asked = self._entry(self.entry)
+        domain = "sync" if config.sliced else "comb"
+        m.d[domain] += [self.ready.eq(complete[asked]), self.response.eq(response[asked])]
+        gone = delayed(m, self.taken, "gone", when=config.sliced)
+        gone_entry = delayed(m, asked, "gone_entry", when=config.sliced)
         for entry in range(config.waves):
             here = taken & (tag_entry == entry)
             with m.If(here & (worst > response[entry])):
@@ -117,7 +129,7 @@ class WaveTable(wiring.Component):
                     arrived[entry].eq(arrived[entry] | place),
                     complete[entry].eq((arrived[entry] | place).all()),
                 ]
-            with m.If(self.taken & (self._entry(self.entry) == entry)):
+            with m.If(gone & (gone_entry == entry)):
                 m.d.sync += complete[entry].eq(0)
             with m.If(self.reserve.valid & (self._entry(self.reserve.entry) == entry)):
                 m.d.sync += [
@@ -141,25 +153,33 @@ class WaveTable(wiring.Component):
             m.d.sync += index.eq(position + 1)
         stored = Signal()
         m.d.comb += stored.eq(taken & ~beat.empty & (position != config.payload_flits))
+        self._fetch, read_flit, self._fetch_entry = (
+            delayed(m, value, name, when=config.sliced)
+            for value, name in (
+                (self.read_enable, "fetch"),
+                (self.read_flit, "fetch_flit"),
+                (self._entry(self.read_entry), "fetch_entry"),
+            )
+        )
         self._fetched = Signal()
-        m.d.sync += self._fetched.eq(self.read_enable)
+        m.d.sync += self._fetched.eq(self._fetch)
         of_data = tag_packet < config.packets_per_wave if config.quantizes else 1
         flit = tag_packet * config.payload_flits + position
         fetched = self._memory(
             m, "data", config.wave_flits, (stored & of_data, tag_entry, flit, beat.data),
-            self.read_flit,
+            read_flit,
         )  # fmt: skip
         with m.If(self._fetched):
             m.d.sync += self.data.eq(fetched)
         if config.quantizes:
             flit = (tag_packet - config.packets_per_wave) * config.payload_flits + position
-            self._store_scales(m, (stored & ~of_data, tag_entry, flit, beat.data))
+            self._store_scales(m, (stored & ~of_data, tag_entry, flit, beat.data), read_flit)
 
-    def _store_scales(self, m, written):
+    def _store_scales(self, m, written, read_flit):
         """Scales stand in a memory of their own, so that both are read in the same cycle."""
         bits = flit_scale_bits(self._config)
         parts = self._config.flit_bits // bits  # of a flit of scales
-        part = self.read_flit >> exact_log2(block_flits(self._config))
+        part = read_flit >> exact_log2(block_flits(self._config))
         fetched = self._memory(
             m, "scales", self._config.scale_flits, written, part >> exact_log2(parts)
         )
@@ -185,7 +205,7 @@ class WaveTable(wiring.Component):
             write.en.eq(enable),
             write.addr.eq(Cat(flit[:flit_bits], entry)),
             write.data.eq(data),
-            read.en.eq(self.read_enable),
-            read.addr.eq(Cat(read_flit[:flit_bits], self._entry(self.read_entry))),
+            read.en.eq(self._fetch),
+            read.addr.eq(Cat(read_flit[:flit_bits], self._fetch_entry)),
         ]
         return read.data

@@ -16,6 +16,9 @@ __all__ = ["WriteBack", "write_back_flits"]
 #: Cycles from a freed flit to the first flit of the packet that it let start, beyond the data
 #: path: the FIFO's register and the transmitter's.
 TURNAROUND = 4
+#: What register slices add to that: room and start are registered, and so is the transmitter's
+#: source.
+SLICED_TURNAROUND = 3
 #: Words of a bank of LUT RAM on 7-series.
 LUT_RAM_WORDS = 32
 
@@ -27,7 +30,8 @@ def write_back_flits(config: SwitchConfig, data_delay: int) -> int:
     later; what the FIFO still holds then must last until it does.
     """
     run = config.run_bytes // config.flit_bytes
-    return max(2 * run, run + data_delay + TURNAROUND)
+    turnaround = TURNAROUND + (SLICED_TURNAROUND if config.sliced else 0)
+    return max(2 * run, run + data_delay + turnaround)
 
 
 class WriteBack(wiring.Component):

@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from ..config import SwitchConfig
 from ..interfaces import Response
+from ..stream import delayed
 from .layouts import slot_bits
 
 __all__ = ["WriteTracker"]
@@ -32,7 +33,9 @@ class WriteTracker(wiring.Component):
     Timing
     ------
     A wave retires in the cycle after its last acknowledgement, at most one a cycle, in order.
-    Acknowledgements of a wave, and of several waves, come in any order.
+    Acknowledgements of a wave, and of several waves, come in any order. With register slices what
+    starts and closes counts a cycle later, so a wave retires no sooner than two cycles behind its
+    ``close``.
     """
 
     def __init__(self, config: SwitchConfig):
@@ -75,7 +78,17 @@ class WriteTracker(wiring.Component):
         closed = Signal(config.write_waves)
         last = Signal(config.write_waves)
         written = Signal(config.write_waves)
-        answered = self._count(m, newest)  # by port: bits of slots without unanswered packets
+        # Of packets and waves these are counted; which slot is open and free is known at once.
+        packet, counted, close = (
+            delayed(m, value, name, when=config.sliced)
+            for value, name in (
+                (self.packet, "packet_counted"),
+                (newest, "slot_counted"),
+                (self.close, "close_counted"),
+            )
+        )
+        # By port: bits of slots without unanswered packets.
+        answered = self._count(m, packet, counted)
 
         m.d.comb += [
             self.slot_free.eq(self.writing != config.write_waves),
@@ -98,7 +111,7 @@ class WriteTracker(wiring.Component):
         one = Signal(config.write_waves)
         m.d.comb += one.eq(1)
         m.d.sync += closed.eq(
-            (closed | Mux(self.close, one << newest, 0)) & ~Mux(self.retire, one << oldest, 0)
+            (closed | Mux(close, one << counted, 0)) & ~Mux(self.retire, one << oldest, 0)
         )
         with m.If(self.retire):
             m.d.sync += oldest.eq(self._next(oldest))
@@ -114,11 +127,15 @@ class WriteTracker(wiring.Component):
     def _next(self, slot):
         return Mux(slot == self._config.write_waves - 1, 0, slot + 1)
 
-    def _count(self, m, newest):
+    def _count(self, m, packet, newest):
         """Unanswered packets, a counter a port and slot."""
         config = self._config
         most = config.packets_per_wave + config.scale_packets
-        scales = Mux(self.open, self.scale_packets, 0) if config.quantizes else 0
+        scales = 0
+        if config.quantizes:
+            scales = delayed(
+                m, Mux(self.open, self.scale_packets, 0), "scales_counted", when=config.sliced
+            )
         result = []
         for port in range(config.ranks):
             slot = self.acknowledged_slot[port]
@@ -133,7 +150,7 @@ class WriteTracker(wiring.Component):
             ]
             for index in range(config.write_waves):
                 count = Signal(range(most + 1), name=f"unanswered_{port}_{index}")
-                sent = self.packet & (newest == index)
+                sent = packet & (newest == index)
                 taken = owed & (slot == index)
                 later = Mux(newest == index, scales, 0) if config.quantizes else 0
                 m.d.sync += count.eq(count + sent + later - taken)

@@ -16,9 +16,18 @@ from ..interfaces import (
     Response,
     virtual_channel,
 )
+from ..stream import Slice
 from .arbiter import LinkArbiter
 
 __all__ = ["CreditCounter", "SourceSpec", "Transmitter"]
+
+
+@dataclass(frozen=True)
+class SlicedSource:
+    """A `PacketSource` behind register slices: the streams that the transmitter draws from."""
+
+    head: object
+    payload: object
 
 
 @dataclass(frozen=True)
@@ -98,6 +107,11 @@ class Transmitter(wiring.Component):
     later; no idle cycle between packets. The next packet is chosen while the last flit of the one
     before goes to ``link``.
 
+    With register slices heads and payload come a cycle later, and what credits cover is a cycle
+    old: a head whose channel spent credits in the cycle before waits for one. Such a cycle is only
+    lost behind a packet that is a single flit, and behind one that has no payload where its source
+    has some as a rule.
+
     Ordering and stalls
     -------------------
     A packet is taken only with credits for the longest of its source and is never interrupted, so
@@ -129,7 +143,7 @@ class Transmitter(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        self._ports = [getattr(self, source.name) for source in self._sources]
+        self._ports = [self._port(m, source) for source in self._sources]
         count = len(self._ports)
         self._granted = Signal(count)  # one-hot, whose header is held and goes to the link next
         self._current = Signal(count)  # one-hot, whose packet is under way
@@ -144,6 +158,23 @@ class Transmitter(wiring.Component):
         self._choose(m, flits, idle)
         self._send(m, channel, flits, header)
         return m
+
+    def _port(self, m, source):
+        """The streams of a source, behind slices where there are any."""
+        port = getattr(self, source.name)
+        if not self._config.sliced:
+            return port
+        streams = {"head": port.head, "payload": port.payload}
+        for name in ("head", "payload") if source.has_payload else ("head",):
+            outside = streams[name]
+            m.submodules[f"{source.name}_{name}"] = slice = Slice(outside.payload.shape())
+            m.d.comb += [
+                slice.i.valid.eq(outside.valid),
+                slice.i.payload.eq(outside.payload),
+                outside.ready.eq(slice.i.ready),
+            ]
+            streams[name] = slice.o
+        return SlicedSource(**streams)
 
     def _choose(self, m, flits, idle):
         """Grant a source when the link is about to be free; its head is taken."""
@@ -193,12 +224,15 @@ class Transmitter(wiring.Component):
     def _eligible(self, m, chosen, flits):
         """Sources that wait and have credits."""
         config = self._config
-        available = {}
+        available, spent = {}, {}  # by channel; spent in the cycle before
         for number in sorted({spec.channel for spec in self._sources}):
             m.submodules[f"credits_{number}"] = counter = CreditCounter(
                 self._credits[number], longest=config.packet_flits
             )
             available[number] = counter.available
+            if config.sliced:
+                spent[number] = Signal(name=f"spent_{number}")
+                m.d.sync += spent[number].eq(counter.spend != 0)
             m.d.comb += counter.returned.eq(self.returned[number])
             members = [i for i, spec in enumerate(self._sources) if spec.channel == number]
             if any(self._sources[i].has_payload for i in members):
@@ -215,8 +249,14 @@ class Transmitter(wiring.Component):
             # queue and a chain of carries less.
             longest = config.header_flits + spec.payload_flits
             covered = Signal(name=f"{spec.name}_covered")
+            enough = available[spec.channel] >= longest
+            if config.sliced:
+                # Of the cycle before, so it does not know yet what was spent in that.
+                known = Signal(name=f"{spec.name}_known")
+                m.d.sync += known.eq(enough)
+                enough = known & ~spent[spec.channel]
             m.d.comb += [
-                covered.eq(available[spec.channel] >= longest),
+                covered.eq(enough),
                 self.starved[index].eq(port.head.valid & ~covered),
             ]
             eligible.append(port.head.valid & covered)

@@ -50,10 +50,10 @@ class Bench:
         if wave:
             fields = {n: wave[n] for n in ("slot", "entry", "size", "first", "last")}
             ctx.set(dut.waves.payload, fields | {"format": Format(wave["format"])})
-            ready = (1 << RANKS) - 1 if self.now >= wave["ready_at"] else 0b10
-            ctx.set(dut.ready, ready if wave["size"] else 0)
-            for rank in range(RANKS):
-                ctx.set(dut.response[rank], wave["errors"].get(rank, Response.OKAY))
+        ready, errors = self.answers()
+        ctx.set(dut.ready, ready)
+        for rank in range(RANKS):
+            ctx.set(dut.response[rank], errors.get(rank, Response.OKAY))
         ctx.set(dut.room, self.room)
         ctx.set(dut.slot_free, self.slot_free)
         ctx.set(dut.write_slot, 1)
@@ -79,6 +79,14 @@ class Bench:
         self.looked_up = seen["destinations_of"]
         self.now += 1
         return seen
+
+    def answers(self):
+        """What the tables say of the oldest wave: ranks whose data is there, errors by rank."""
+        if not self.waves:
+            return 0, {}
+        wave = self.waves[0]
+        ready = (1 << RANKS) - 1 if self.now >= wave["ready_at"] else 0b10
+        return (ready if wave["size"] else 0), wave["errors"]
 
     def check(self, wave, seen):
         config = self.config

@@ -67,11 +67,12 @@ def test_credits_must_cover_the_longest_packet():
         Transmitter(config, SOURCES, room(config) | {6: 4})
 
 
+@pytest.mark.parametrize("slices", ["none", "all"])
 @pytest.mark.parametrize("flit_bytes", FLITS)
 @pytest.mark.parametrize("shape", SHAPES)
-def test_every_packet_arrives_whole_and_in_order(flit_bytes, shape):
+def test_every_packet_arrives_whole_and_in_order(flit_bytes, shape, slices):
     """Any size, any idle, any speed of credits; the peer checks room and that none are mixed."""
-    config = configuration(flit_bytes)
+    config = configuration(flit_bytes, register_slices=slices)
     draw = random.Random(f"{flit_bytes} {shape}")
     dut = Transmitter(config, SOURCES, room(config, 2))
     peer = LinkPeer(config, to_dut={}, from_dut=room(config, 2), drain=pattern(shape, "drain"))
