@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sysconfig
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from hdl.building.cache import digest
@@ -111,14 +111,14 @@ class Outcome:
 
 
 def run(job: Job, folder: Path) -> Outcome:
-    """Run `job` in `folder`, unless its outcome is there from before.
+    """Run `job` in `folder`, unless its outcome is there from before, whatever its time limit.
 
     Raises
     ------
     SolverError
         See there; the message names the log.
     """
-    key = digest([FORM, *VERSIONS, job.rtlil, job.text])
+    key = digest([FORM, *VERSIONS, job.rtlil, replace(job, timeout=0).text])
     kept = folder / KEPT
     if kept.exists():
         before = json.loads(kept.read_text())

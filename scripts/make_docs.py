@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from hdl.config import PRESETS, SwitchConfig
-from scripts import accuracy, host_tables, measured, reducer_tables, resource_tables
+from scripts import accuracy, host_tables, measured, proof_tables, reducer_tables, resource_tables
 from scripts.measured import size, table
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -145,6 +145,7 @@ PARTS: dict[str, Callable[[], str]] = {
     **measured.TABLES,
     **accuracy.TABLES,
     **host_tables.TABLES,
+    **proof_tables.TABLES,
     **reducer_tables.TABLES,
     **resource_tables.TABLES,
 }
