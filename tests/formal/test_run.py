@@ -1,6 +1,7 @@
 """``python -m formal``: arguments, exit codes, and what it writes."""
 
 import json
+import re
 
 import pytest
 
@@ -44,7 +45,7 @@ def test_a_bad_argument_is_one_line(arguments, message, capsys):
     assert run.main(arguments) == run.BAD_ARGUMENT
     error = capsys.readouterr().err
     assert error.count("\n") == 1
-    assert error.split("must be one of")[0] in message or message.rstrip("?") in error
+    assert re.search(message, error)
 
 
 def test_the_list_names_every_proof(capsys):
