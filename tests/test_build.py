@@ -70,7 +70,8 @@ def run(capsys, *arguments: str) -> tuple[int, str, str]:
     [
         (
             ["--board", "art"],
-            "board: must be one of arty, arty-alone, arty-100, ulx3s-85f, ecpix5-85f, not 'art'; did you mean ",
+            "board: must be one of arty, arty-alone, arty-100, ulx3s-85f, ecpix5-85f, not 'art'; "
+            "did you mean ",
         ),
         (["--top", "swich"], "did you mean 'switch'?"),
         (["--top", "switch", "--config", "tny"], "preset: must be one of tiny, demo, "),
