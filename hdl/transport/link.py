@@ -23,7 +23,7 @@ class Link(wiring.Component):
 
     The line is a memory written and read every cycle, `latency` apart: one block RAM word a flit
     in flight, however long the link is. It still holds what it has delivered, so after a change to
-    a longer latency nothing comes out until the new latency has passed.
+    a longer latency, and after a reset, nothing comes out until the latency has passed.
     """
 
     def __init__(self, config: SwitchConfig):
@@ -62,7 +62,9 @@ class Link(wiring.Component):
             offset = stop
 
         before = Signal.like(self.latency)
-        closed = Signal.like(self.latency)  # cycles until what was sent after the change arrives
+        # Cycles until what was sent after the change arrives. Not 0 at first: a reset leaves the line
+        # as it is, and is noticed as a change a cycle later.
+        closed = Signal.like(self.latency, init=1)
         m.d.sync += before.eq(self.latency)
         with m.If(self.latency != before):
             m.d.sync += closed.eq(self.latency - 1)

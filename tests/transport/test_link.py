@@ -3,6 +3,7 @@
 import random
 
 import pytest
+from amaranth import ResetInserter, Signal
 
 from hdl.config import SwitchConfig
 from hdl.transport.link import Link
@@ -108,3 +109,32 @@ def test_what_is_under_way_at_a_change_is_lost_and_nothing_else(before, after):
             await ctx.tick()
 
     run(link, bench)
+
+
+@pytest.mark.parametrize("latency", [2, 3, 8, 16])
+@pytest.mark.parametrize("seed", range(3))
+def test_nothing_from_before_a_reset_arrives_behind_it(latency, seed):
+    """A reset clears registers, not the line: what was in flight must not come out afterwards."""
+    link, reset = Link(CONFIG), Signal()
+    draw = random.Random(seed)
+
+    async def bench(ctx):
+        ctx.set(link.latency, latency)
+        for _ in range(draw.randrange(1, 40)):
+            drive(ctx, link, draw)
+            await ctx.tick()
+        ctx.set(reset, 1)
+        drive(ctx, link, draw)
+        await ctx.tick()
+        ctx.set(reset, 0)
+        sent = []
+        for cycle in range(3 * CONFIG.link_latency_max):
+            sent.append(drive(ctx, link, draw))
+            valid, flit, credit = receive(ctx, link)
+            if cycle < latency:
+                assert (valid, credit) == (0, 0), cycle
+            else:
+                assert (valid, flit, credit) == sent[cycle - latency]
+            await ctx.tick()
+
+    run(ResetInserter(reset)(link), bench)
