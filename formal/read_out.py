@@ -205,7 +205,7 @@ class ReadOutContract(Specification):
         self.lemma("wave_is_bounded", ~held | (wave.size <= config.wave_bytes))
         size = read_out.start.size
         # Amaranth names only the last of signals that one statement makes; here `last` is first.
-        rest, last = inside.signal("rest"), inside.signal("$signal")
+        rest, last = inside.signal("rest"), inside.signal("last")
         payload = config.payload_bytes
         self.lemma("size", ~held | (size == Mux(left <= payload, left, payload)))
         self.lemma("flits_of_size", read_out.start.flits == (size + config.flit_bytes - 1) >> shift)

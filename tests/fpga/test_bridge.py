@@ -567,7 +567,7 @@ def test_a_frame_before_the_last_is_done_is_told():
     around = Surroundings(dut, real, 5)
 
     def write(sequence, value):
-        payload = Access(0x400, 1).pack() + struct.pack("<I", value)
+        payload = Access(0x410, 1).pack() + struct.pack("<I", value)
         return encode(Frame(opcode_byte(Opcode.WRITE_WORDS), sequence, payload))
 
     async def bench(ctx):
@@ -587,6 +587,6 @@ def test_a_frame_before_the_last_is_done_is_told():
         assert second == Frame(opcode_byte(Opcode.WRITE_WORDS, answer=True), 1, b"\0")
         assert third.payload == bytes([Status.OVERRUN])
         assert third.head == opcode_byte(Opcode.NONE, answer=True)
-        assert real.acts == [(0x400, 0x11)]
+        assert real.acts == [(0x410, 0x11)]
 
     run(dut, bench, background=[around.registers, around.memories], limit=2000)

@@ -1,5 +1,6 @@
 """Frames over a line that corrupts, loses, repeats and adds: no wrong byte, no hang."""
 
+import itertools
 import random
 import shutil
 from types import SimpleNamespace
@@ -20,6 +21,9 @@ CONFIG = SwitchConfig.preset("tiny")
 SHORT, WHOLE = 1500, 10_000
 #: Chance that all of so many attempts fail is below 1e-9 a request.
 RETRIES = 30
+
+#: One a session: with the nonce of the last one, no new one is opened.
+NONCES = itertools.count(1)
 
 #: What a modelled board says that it is.
 IDENTITY = Identity(0, 64, 1, 8, 1000, 0, (0, 1, 0), 0, 0, SelfTestState.unpack(0))
@@ -106,7 +110,7 @@ def fuzz(board: SimulatedBoard, seed: int, frames: int, trouble: Trouble | None 
     print(f"seed {seed}")
     trouble = trouble or Trouble()
     line = TroubledLine(board, seed=seed, trouble=trouble)
-    client = Client(line, retries=RETRIES, nonce=seed)
+    client = Client(line, retries=RETRIES, nonce=next(NONCES))
     client.identify()
     user = User(board, client, random.Random(f"user {seed}"))
     while line.frames < frames:
