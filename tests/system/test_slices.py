@@ -37,12 +37,12 @@ def test_operations_back_to_back():
     rng = np.random.default_rng(5)
     operations = []
     for number, elements in enumerate((1, 130, 4, 384, 0, 250)):
-        where = test_lengths.placement(SLICED, rng, elements or 1, in_place=bool(number % 2))
+        where = test_lengths.placement(SLICED, rng, elements or 1, in_place=number % 2 == 0)
         operands = random_bits(rng, SLICED.ranks, elements)
         operations.append(Operation(operands, "bf16" if number % 3 else "fp16", where))
     for operation in operations:
         run_queue(bed, [operation])
-    # One queue of the same, as the instructions' flags stand in one place each.
+    # One queue of the same, as the flags of instructions stand in one place each; out of place.
     first = operations[1]
     run_queue(bed, [first, first, first])
 
