@@ -62,8 +62,8 @@ class Link(wiring.Component):
             offset = stop
 
         before = Signal.like(self.latency)
-        # Cycles until what was sent after the change arrives. Not 0 at first: a reset leaves the line
-        # as it is, and is noticed as a change a cycle later.
+        # Cycles until what was sent after the change arrives. Not 0 at first: a reset leaves the
+        # line as it is, and is noticed as a change a cycle later.
         closed = Signal.like(self.latency, init=1)
         m.d.sync += before.eq(self.latency)
         with m.If(self.latency != before):
