@@ -197,10 +197,10 @@ class Wire:
             self._cycle()
 
     def write(self, data):
-        self._quiet = 0
         for byte in data:
             for bit in (0, *(byte >> index & 1 for index in range(8)), 1):
                 self._send(bit)
+        self._quiet = 0
 
     def disturb(self):
         """A start bit that is none, and a break."""
@@ -223,7 +223,7 @@ class Wire:
 def test_a_host_through_the_uart():
     """A board's whole core at its pins, bit by bit."""
     engine = engines.create(engines.default_engine(), lambda: BoardCore(SMALL))
-    client = Client(Wire(engine))
+    client = Client(Wire(engine), timeout=60)  # of wall-clock time, while bits are simulated
     while client.identify().self_test.busy:
         pass
     identity = client.identify()
