@@ -2,12 +2,12 @@
 
 from amaranth_boards.ecpix5 import ECPIX585Platform
 
-from hdl.building.resources import Resources
 from hdl.config import SwitchConfig
 
 from ..ecp5_pll import PllSettings, clock_by_pll
 from ..top import BoardTop
 from .board import Board
+from .ecp5 import ECP5_85F
 
 __all__ = ["ECPIX5_85F"]
 
@@ -33,18 +33,10 @@ ECPIX5_85F = Board(
     name="ecpix5-85f",
     summary="LambdaConcept ECPIX-5 with ECP5-5G 85F: bitstream by Yosys, nextpnr and Trellis",
     device="LFE5UM5G-85F-8BG554C",
-    family="ecp5",
     preset="ecpix5-85f",
-    # ECP5 and ECP5-5G Family Data Sheet, FPGA-DS-02012, as nextpnr counts them.
-    available=Resources(lut=83_640, ff=83_640, bram=208, dsp=156),
-    bram_bytes=2048,
     platform=ECPIX585Platform,
     check_clock=_check_clock,
     top=_top,
-    constraints="top.lpf",
-    # As on the ULX3S, for the same reasons.
-    options={
-        "nextpnr_opts": "--report timing.json --timing-allow-fail --placer static --router router2"
-    },
     next_command="openFPGALoader --board ecpix5 {folder}/top.bit",
+    **ECP5_85F,
 )
