@@ -1,3 +1,5 @@
+# amaranth: UnusedElaboratable=no
+# A switch is asked for its parts; one that is not built is no mistake.
 """Measure how much of an FPGA a switch takes, part by part, and how fast it is.
 
     python -m scripts.resources [--check] [--family xc7 ecp5] [--ranks N ...] [--flits BYTES ...]

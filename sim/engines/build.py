@@ -40,6 +40,9 @@ FLAGS = (
     "-shared",
     "-w",
 )
+#: The environment's flags that follow ours, so they win: ``-O1`` where building counts more than
+#: running, as in short tests.
+MORE_FLAGS = "TIDEGATE_CXXFLAGS"
 #: Yosys passes before the C++ is written.
 PASSES = ()
 
@@ -78,6 +81,14 @@ def require_compiler() -> str:
 def _compiler_version(compiler: str) -> str:
     run = subprocess.run([compiler, "--version"], check=False, capture_output=True, text=True)
     return run.stdout
+
+
+def _more_flags() -> list[str]:
+    text = os.environ.get(MORE_FLAGS, "")
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise EngineError(f"engine: {MORE_FLAGS}: {error} in {text!r}") from None
 
 
 def _digest(*parts: str) -> str:
@@ -214,7 +225,7 @@ def build_library(
     )
     model = split(add_advance(cxx.read_text()))
     table = _table(harness, model)
-    flags = [*FLAGS, *(["-DTIDEGATE_WAVES"] if waves else []), f"-I{include}"]
+    flags = [*FLAGS, *(["-DTIDEGATE_WAVES"] if waves else []), f"-I{include}", *_more_flags()]
     key = _digest(
         model,
         table,

@@ -328,6 +328,17 @@ def test_a_compiler_that_fails_is_one_clear_line(monkeypatch, tmp_path):
     assert not list(tmp_path.glob("*.so"))
 
 
+@needs_compiler
+def test_more_flags_come_last_and_are_another_library(monkeypatch, tmp_path):
+    create("cxxrtl", top, cache_dir=tmp_path).close()
+    monkeypatch.setenv("TIDEGATE_CXXFLAGS", "-O1 '-DNOTE=two words'")
+    create("cxxrtl", top, cache_dir=tmp_path).close()
+    assert sorted(path.suffix for path in tmp_path.iterdir()) == [".cxx", ".so", ".so"]
+    monkeypatch.setenv("TIDEGATE_CXXFLAGS", "-O1 'open")
+    with pytest.raises(EngineError, match=r"\Aengine: TIDEGATE_CXXFLAGS: No closing quotation in "):
+        create("cxxrtl", top, cache_dir=tmp_path)
+
+
 def test_unknown_engine():
     with pytest.raises(EngineError, match="must be one of cxxrtl, pysim, not 'verilator'"):
         create("verilator", top)
