@@ -59,6 +59,8 @@ class Job:
         SymbiYosys' name of it.
     timeout
         Seconds.
+    waveforms
+        Write one for each trace.
     """
 
     rtlil: str
@@ -66,6 +68,7 @@ class Job:
     depth: int
     engine: str
     timeout: int
+    waveforms: bool = True
 
     @property
     def text(self) -> str:
@@ -76,6 +79,7 @@ class Job:
                 f"mode {self.mode}",
                 f"depth {self.depth}",
                 f"timeout {self.timeout}",
+                *(() if self.waveforms else ("vcd off",)),
                 "[engines]",
                 self.engine,
                 "[script]",

@@ -5,9 +5,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from amaranth import ClockDomain, Module, Signal, Value
+from amaranth import Cat, ClockDomain, Module, Signal, Value
 from amaranth.back import rtlil
 from amaranth.hdl import Assert, Assume, Cover, Elaboratable, Instance
 from amaranth.hdl._ir import PortDirection
@@ -144,16 +145,20 @@ class Specification:
 
     # -- made of it -----------------------------------------------------------------------------
 
-    def to_rtlil(self, *, lemmas: bool = True) -> str:
+    def to_rtlil(self, *, lemmas: bool = True, breaking: Mapping[str, Value] | None = None) -> str:
         """The design as Yosys reads it: module `TOP`, its inputs those of the component.
 
-        To be called once. Without `lemmas` only properties are checked.
+        To be called once. Without `lemmas` only properties are checked. With `breaking` none is:
+        for each of its names a trace is sought that breaks a property while the value holds.
         """
         self._with_lemmas = lemmas
+        self._broken = None if breaking is None else []
         m = self.helper
         m.domains.sync = clock = ClockDomain(reset_less=True)
         m.submodules.component = self.inside.fragment
         self.specify(m)
+        for name, value in (breaking or {}).items():
+            m.submodules[name] = _Check(Cover, value & Cat(*self._broken).any())
         ports = {
             "__".join(map(str, path)): (value, PortDirection.Input)
             for path, member, value in flat_ports(self.component)
@@ -165,6 +170,10 @@ class Specification:
         return re.sub(r"^(\s*cell )\\\$", r"\1$", text, flags=re.MULTILINE)
 
     def _check(self, name: str, statement, value):
+        if self._broken is not None and statement is not Assume:
+            if statement is Assert:
+                self._broken.append(~_bool(value))
+            return
         self.helper.submodules[name] = _Check(statement, value)
 
 

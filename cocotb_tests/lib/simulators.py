@@ -10,7 +10,7 @@ import os
 import shutil
 import subprocess
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from unittest import mock
@@ -22,7 +22,9 @@ from hdl.building.cache import cached, digest
 from hdl.building.verilog import module_name
 from hdl.config import SwitchConfig
 
-__all__ = ["SIMULATORS", "Outcome", "SimulationError", "generate", "run", "simulator_version"]
+__all__ = [
+    "SIMULATORS", "Outcome", "SimulationError", "build", "generate", "run", "simulator_version",
+]  # fmt: skip
 
 ROOT = Path(__file__).resolve().parents[2]
 SIMULATORS = ("icarus", "verilator")
@@ -216,6 +218,11 @@ def _compile(simulator: str, folder: Path, top: str, *, waves: bool, coverage: b
     return cached(digest(["simulated", *_versions(), *texts]), make)[0]
 
 
+def build(simulator: str, component: str, verilog: Path):
+    """Build a simulation of the Verilog in folder `verilog`, which `run` then finds built."""
+    _compile(simulator, verilog, module_name(component), waves=False, coverage=False)
+
+
 def _dump_module(top: str) -> str:
     """Verilog that writes the waveform of `top` to the folder that the simulation runs in."""
     dump = f'$dumpfile("{top}.fst"); $dumpvars(0, {top});'
@@ -241,6 +248,7 @@ def run(
     coverage: bool = False,
     environment: dict[str, str] | None = None,
     verilog: Path | None = None,
+    plusargs: Sequence[str] = (),
 ) -> Outcome:
     """Run the cocotb tests of a module on a component.
 
@@ -250,6 +258,8 @@ def run(
         For log, results and waveform; emptied first.
     verilog
         A folder with the component's Verilog and ports, in place of what `generate` makes.
+    plusargs
+        What ``$value$plusargs`` of the Verilog reads, each with its plus.
 
     Raises
     ------
@@ -284,6 +294,7 @@ def run(
                 seed=seed,
                 waves=waves,
                 extra_env=told,
+                plusargs=list(plusargs),
                 log_file=log,
             )
         except (RuntimeError, SystemExit) as error:

@@ -1,0 +1,228 @@
+"""Where faults are planted, and who must notice them: a component's own bench, tests and proofs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cocotb_tests.lib.configs import INQ, TINY
+from hdl.config import SwitchConfig
+
+__all__ = ["COMPONENTS", "Bench", "Component"]
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A cocotb module that judges a component.
+
+    Parameters
+    ----------
+    module
+        Of `cocotb_tests`.
+    scale
+        Multiplies the number of random cases.
+    """
+
+    module: str
+    scale: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Component:
+    """One component whose faults are looked for.
+
+    Parameters
+    ----------
+    name
+        As `hdl.build` knows it.
+    files
+        Its source, in which faults are planted.
+    config
+        What faults are looked for in; the bench runs at it.
+    bench
+        None where there is none.
+    tests
+        Its unit tests: files, and names where only some of them are about it.
+    proofs
+        Names of proofs that speak of it; of several sizes, the smallest.
+    """
+
+    name: str
+    files: tuple[str, ...]
+    config: SwitchConfig = TINY
+    bench: Bench | None = None
+    tests: tuple[str, ...] = ()
+    proofs: tuple[str, ...] = ()
+
+
+def _files(folder: str, *names: str) -> tuple[str, ...]:
+    return tuple(f"hdl/{folder}{name}.py" for name in names)
+
+
+def _accelerator(*names: str) -> tuple[str, ...]:
+    return _files("accelerator/", *names)
+
+
+def _transport(*names: str) -> tuple[str, ...]:
+    return _files("transport/", *names)
+
+
+def _tests(folder: str, *names: str) -> tuple[str, ...]:
+    return tuple(f"tests/{folder}test_{name}.py" for name in names)
+
+
+COMPONENTS: dict[str, Component] = {
+    component.name: component
+    for component in (
+        Component(
+            name="endpoint",
+            files=_transport("endpoint", "axi_share"),
+            bench=Bench("tb_endpoint"),
+            tests=_tests("transport/", "endpoint", "endpoint_ordinary"),
+        ),
+        Component(
+            name="read-engine",
+            files=_transport("read_engine"),
+            tests=_tests("transport/", "read_engine"),
+            proofs=("read-engine",),
+        ),
+        Component(
+            name="write-engine",
+            files=_transport("write_engine"),
+            tests=_tests("transport/", "write_engine"),
+            proofs=("write-engine",),
+        ),
+        Component(
+            name="receiver",
+            files=_transport("receiver"),
+            tests=_tests("transport/", "receiver"),
+            proofs=("receiver",),
+        ),
+        Component(
+            name="transmitter",
+            files=_transport("transmitter"),
+            tests=_tests("transport/", "transmitter"),
+            proofs=("transmitter-endpoint",),
+        ),
+        Component(
+            name="link",
+            files=_transport("link"),
+            bench=Bench("tb_link"),
+            tests=_tests("transport/", "link"),
+        ),
+        Component(
+            name="port",
+            files=_transport("port", "arbiter"),
+            bench=Bench("tb_port"),
+            tests=_tests("transport/", "port", "arbiter"),
+            proofs=("link-arbiter",),
+        ),
+        Component(
+            name="core",
+            files=_transport("core", "route"),
+            bench=Bench("tb_core", scale=2),
+            tests=_tests("transport/", "core", "route"),
+        ),
+        Component(
+            name="core-stub",
+            files=_transport("core_stub"),
+            bench=Bench("tb_core_stub"),
+            tests=_tests("transport/", "core_stub"),
+        ),
+        Component(
+            name="barrier",
+            files=_accelerator("barrier"),
+            bench=Bench("tb_barrier"),
+            tests=_tests("accelerator/", "barrier"),
+            proofs=("barrier",),
+        ),
+        Component(
+            name="doorbell",
+            files=_accelerator("doorbell"),
+            tests=_tests("accelerator/", "doorbell"),
+        ),
+        Component(
+            name="instruction-queue",
+            files=_accelerator("instruction_queue", "address_check"),
+            tests=_tests("accelerator/", "instruction_queue"),
+        ),
+        Component(
+            name="operation-table",
+            files=_accelerator("operation_table"),
+            tests=_tests("accelerator/", "operation_table"),
+        ),
+        Component(
+            name="wave-controller",
+            files=_accelerator("wave_controller"),
+            bench=Bench("tb_wave_controller"),
+            tests=_tests("accelerator/", "wave_controller"),
+            proofs=("wave-controller",),
+        ),
+        Component(
+            name="request-issuer",
+            files=_accelerator("request_issuer"),
+            tests=_tests("accelerator/", "request_issuer"),
+        ),
+        Component(
+            name="wave-table",
+            files=_accelerator("wave_table"),
+            bench=Bench("tb_wave_table"),
+            tests=_tests("accelerator/", "wave_table", "wave_table_scales"),
+            proofs=("wave-table-small",),
+        ),
+        Component(
+            name="read-out",
+            files=_accelerator("read_out"),
+            tests=_tests("accelerator/", "read_out", "read_out_codes"),
+            proofs=("read-out",),
+        ),
+        Component(
+            name="write-back",
+            files=_accelerator("write_back"),
+            bench=Bench("tb_write_back"),
+            tests=_tests("accelerator/", "write_back", "write_back_codes"),
+            proofs=("write-back",),
+        ),
+        Component(
+            name="write-tracker",
+            files=_accelerator("write_tracker"),
+            tests=_tests("accelerator/", "write_tracker"),
+            proofs=("write-tracker-small",),
+        ),
+        Component(
+            name="flag-writer",
+            files=_accelerator("flag_writer"),
+            tests=_tests("accelerator/", "flag_writer"),
+            proofs=("flag-writer",),
+        ),
+        Component(
+            name="counters",
+            files=_accelerator("counters"),
+            tests=_tests("accelerator/", "counters"),
+        ),
+        Component(
+            name="axi4-lite-bridge",
+            files=("hdl/registers.py",),
+            bench=Bench("tb_registers"),
+            tests=_tests("", "registers"),
+        ),
+        Component(
+            name="reducer",
+            files=_files(
+                "arithmetic/", "reducer", "decode", "align", "adder_tree", "largest", "normalize",
+                "round",
+            ),
+            bench=Bench("tb_reducer"),
+            tests=_tests("arithmetic/", "reducer"),
+        ),
+        Component(
+            name="inq-reducer",
+            config=INQ,
+            files=_files(
+                "arithmetic/", "inq_reducer", "align_scales", "block_maximum", "block_scale",
+                "dot_product", "new_scale", "quantize", "reciprocal", "requantize",
+            ),
+            bench=Bench("tb_inq_reducer"),
+            tests=_tests("arithmetic/", "inq_reducer"),
+        ),
+    )
+}  # fmt: skip

@@ -1,0 +1,68 @@
+"""A component's unit tests as a judge: pytest in this process, with the fault in every design."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from unittest import mock
+
+import amaranth.sim  # noqa: F401  imported once, before the judge's copies are made
+import pytest
+from amaranth.hdl import Fragment
+
+from .components import Component
+from .faults import ROOT, Fault, plant
+
+__all__ = ["UnitJudge"]
+
+#: pytest without plugins, caches or the project's own options; up to the first failure.
+OPTIONS = (
+    "-x", "-q", "--import-mode=importlib", "-p", "no:cacheprovider", "-m", "not long",
+    "-o", "addopts=", "-o", "python_functions=test_*", "--no-header", "--tb=line",
+)  # fmt: skip
+
+
+class _FirstFailure:
+    """Remembers which test failed first."""
+
+    name = ""
+
+    def pytest_runtest_logreport(self, report):
+        if report.failed and not self.name:
+            self.name = report.nodeid
+
+    def pytest_collectreport(self, report):
+        if report.failed and not self.name:
+            self.name = report.nodeid
+
+
+class UnitJudge:
+    """Asks a component's unit tests for their verdict on one fault after the other."""
+
+    name = "tests"
+
+    def __init__(self, component: Component, faults: Sequence[Fault], folder: Path):
+        self._component = component
+        self._faults = faults
+
+    def __call__(self, number: int) -> str:
+        """The test that fails with fault `number` (from 1; 0 is none), or an empty text."""
+        faults = self._faults[number - 1 : number] if number else []
+        prepare = Fragment.prepare
+
+        def prepared(fragment, *arguments, **options):
+            plant(fragment, faults)
+            return prepare(fragment, *arguments, **options)
+
+        first = _FirstFailure()
+        with (
+            mock.patch.object(Fragment, "prepare", prepared),
+            mock.patch.dict(os.environ, {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}),
+        ):
+            code = pytest.main(
+                [*OPTIONS, *(str(ROOT / path) for path in self._component.tests)], [first]
+            )
+        if code and not first.name:
+            raise RuntimeError(f"pytest ended with {code}")
+        return first.name
