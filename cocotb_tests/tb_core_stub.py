@@ -45,7 +45,7 @@ async def requests_and_writes(bench: CoreBench, case: Case):
     """Both kinds beside each other, under every pair of stalls."""
     draw, config = case.draw, bench.config
     idle, drain = case.choose(pairs())
-    coverage.hit("core.stalls", f"{idle}x{drain}")
+    coverage.hit("core_stub.stalls", f"{idle}x{drain}")
     asked: dict[str, list[Packet]] = {}
     for name, (message_class, _, _) in KINDS.items():
         bench.sources[name].idle = pattern(idle, draw)
@@ -56,7 +56,7 @@ async def requests_and_writes(bench: CoreBench, case: Case):
             header = random_identity(draw) | dict(message_class=message_class)
             asked[name].append(Packet(header, [draw.getrandbits(8) for _ in range(flits)]))
             bench.sources[name].send(*to_beats(asked[name][-1]))
-            coverage.hit("core.request", "read" if not flits else "write")
+            coverage.hit("core_stub.request", "read" if not flits else "write")
         bench.sinks[name].expected = len(asked[name])
     await bench.finish(limit=LIMIT)
     for name, (_, _, answer_class) in KINDS.items():

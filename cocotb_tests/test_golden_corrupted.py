@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from cocotb_tests.lib.attached import TOP, attached_switch
-from cocotb_tests.lib.configs import INQ, TINY
+from cocotb_tests.lib.configs import FORWARDING, INQ, TINY
 from cocotb_tests.lib.scoreboard import Mismatch
 
 #: Benches with data in them: component, configuration, module.
@@ -13,6 +13,7 @@ BENCHES = [
     ("endpoint", TINY, "tb_endpoint"),
     ("link", TINY, "tb_link"),
     ("port", TINY, "tb_port"),
+    ("core", FORWARDING, "tb_core"),
     ("core-stub", TINY, "tb_core_stub"),
     ("wave-table", TINY, "tb_wave_table"),
     ("wave-controller", TINY, "tb_wave_controller"),

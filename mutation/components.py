@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cocotb_tests.lib.configs import INQ, TINY
+from cocotb_tests.lib.configs import FORWARDING, INQ, TINY
 from hdl.config import SwitchConfig
 
 __all__ = ["COMPONENTS", "Bench", "Component"]
@@ -118,8 +118,9 @@ COMPONENTS: dict[str, Component] = {
         ),
         Component(
             name="core",
+            config=FORWARDING,
             files=_transport("core", "route"),
-            bench=Bench("tb_core", scale=2),
+            bench=Bench("tb_core"),
             tests=_tests("transport/", "core", "route"),
         ),
         Component(

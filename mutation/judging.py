@@ -40,6 +40,8 @@ LONGEST = 900
 #: Seconds of a solver's run for all faults of a component.
 PROOF_SECONDS = 1800
 
+#: Modules of this package that verdicts depend on.
+JUDGES = ("bench", "faults", "unit")
 #: Why survivors are none, by key; a line each.
 EXPLANATIONS = Path(__file__).with_name("explained.toml")
 
@@ -221,10 +223,9 @@ class _Kept:
 
 def _state(component: Component) -> str:
     """A hash of the component's source and of all that judges it."""
-    files = [*component.files, *component.tests]
-    if component.bench:
-        files.append(f"cocotb_tests/{component.bench.module}.py")
-    folders = ["mutation"] + ["cocotb_tests/lib"] * bool(component.bench)
+    files = [*component.files, *component.tests, *(f"mutation/{name}.py" for name in JUDGES)]
     paths = [ROOT / file for file in files]
-    paths += [path for folder in folders for path in sorted((ROOT / folder).glob("*.py"))]
+    if component.bench:
+        paths.append(ROOT / "cocotb_tests" / f"{component.bench.module}.py")
+        paths += sorted((ROOT / "cocotb_tests" / "lib").glob("*.py"))
     return digest([component.config.to_json(), *(path.read_text() for path in paths)])

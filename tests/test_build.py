@@ -18,7 +18,7 @@ from hdl.building.components import COMPONENTS
 from hdl.building.ports import describe_ports
 from hdl.building.resources import Resources, check_fit, count_7_series, count_ecp5
 from hdl.building.tools import Tool
-from hdl.building.verilog import module_name, to_verilog
+from hdl.building.verilog import _start_constants, module_name, to_verilog
 from hdl.config import PRESETS, SwitchConfig
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -29,6 +29,8 @@ SMALL_CONFIG = SwitchConfig.preset("tiny", ranks=2, formats=("fp16",))
 #: Likewise with quantized operations, on multipliers of their own and on shared ones.
 QUANTIZING = SwitchConfig.preset("tiny", ranks=2, formats=("fp16", "inq8"))
 SHARED = QUANTIZING.replace(inq_reducer="shared")
+#: With a core that forwards.
+FORWARDING = SMALL_CONFIG.replace(core="forward")
 #: With a trace buffer.
 TRACING = SMALL_CONFIG.replace(trace_records=64)
 
@@ -86,6 +88,7 @@ def run(capsys, *arguments: str) -> tuple[int, str, str]:
         (["--top", "scale-packets"], "formats: must have inq8 for scale-packets, not 'fp16,bf16'"),
         (["--top", "shared-reducer"], "inq_reducer: must be shared for shared-reducer, not 'sep"),
         (["--top", "reducer", "--set", "formats=inq8"], "must have fp16 or bf16 for reducer, not "),
+        (["--top", "core"], "core: must be forward for core, not 'stub'"),
         (["--top", "trace-buffer"], "trace_records: must be more than 0 for trace-buffer, not 0"),
         (["--board", "arty", "--set", "clock_hz=5"], "clock_hz: must be 100000000 on the board"),
         (["--board", "ulx3s-85f", "--set", "clock_hz=80000001"], "clock_hz: must be one that "),
@@ -147,6 +150,7 @@ def verilog_ports(text: str, module: str) -> dict[str, tuple[int, str]]:
 
 #: Components that only some configurations have, and one of those.
 ONLY_IN = {
+    "core": FORWARDING,
     "inq-reducer": QUANTIZING,
     "scale-packer": QUANTIZING,
     "scale-packets": QUANTIZING,
@@ -169,7 +173,13 @@ def built() -> list:
     cases = [(name, ONLY_IN.get(name, SMALL_CONFIG)) for name in COMPONENTS]
     cases += [(name, QUANTIZING) for name in QUANTIZED] + [(name, SHARED) for name in SHARING]
     cases += [("switch", TRACING)]
-    kinds = {SMALL_CONFIG: "", QUANTIZING: "-inq8", SHARED: "-shared", TRACING: "-trace"}
+    kinds = {
+        SMALL_CONFIG: "",
+        QUANTIZING: "-inq8",
+        SHARED: "-shared",
+        TRACING: "-trace",
+        FORWARDING: "-forward",
+    }
     return [
         pytest.param(name, config, id=name + kinds[config],
                      marks=[pytest.mark.long] * ((name, config) in LONG))
@@ -201,6 +211,43 @@ def test_lint_finds_a_real_fault(tmp_path):
     path = tmp_path / "bad.v"
     path.write_text("module bad(input [3:0] a, output [1:0] b); assign b = a; endmodule\n")
     assert "WIDTHTRUNC" in verilator(str(path)).stderr
+
+
+CONSTANT_PART = """module other(input a, output b);
+  assign b = a;
+  always @*
+    c[0] = 1'h1;
+endmodule
+
+module m(input [1:0] a, output reg [2:0] b);
+  reg \\$auto$verilog_backend.cc:1:dump_module$7  = 0;
+  always @* begin
+    if (\\$auto$verilog_backend.cc:1:dump_module$7 ) begin end
+    b[1:0] = 2'h0;
+    if (a[0]) begin
+      b[1:0] = a;
+    end
+  end
+  always @*
+    b[2] = 1'h1;
+  always @*
+    b[1:0] = a;
+endmodule
+"""
+
+
+def test_a_constant_part_of_a_variable_is_set_in_simulators(tmp_path):
+    """Else it stays unknown in Verilog-2005: a block that waits for nothing never runs."""
+    started = _start_constants(CONSTANT_PART)
+    other, module = started.split("endmodule", 1)
+    assert other == CONSTANT_PART.split("endmodule", 1)[0]  # nothing there that could start it
+    lines = ["  always @* begin", "    if (\\$auto$verilog_backend.cc:1:dump_module$7 ) begin end",
+             "    b[2] = 1'h1;", "  end"]  # fmt: skip
+    assert "\n".join(lines) in module
+    assert "  always @*\n    b[1:0] = a;" in module
+    path = tmp_path / "core.v"
+    path.write_text(to_verilog(COMPONENTS["core"].create(FORWARDING), "core"))
+    assert not re.search(r"always @\*\n    \S+ = \d+'h[0-9a-f]+;", path.read_text())
 
 
 def check_verilog(tmp_path, name, config):

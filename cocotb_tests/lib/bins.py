@@ -132,8 +132,19 @@ BINS: dict[str, Group] = {
         "what a rank sends",
         ("read_data", "write_responses", "arrivals", "ordinary read", "ordinary write"),
     ),
-    "core.stalls": Group("idle x back-pressure", STALLS),
-    "core.request": Group("ordinary requests", ("read", "write")),
+    "core_stub.stalls": Group("idle x back-pressure", STALLS),
+    "core_stub.request": Group("ordinary requests", ("read", "write")),
+    "core.stalls": Group("idle of all inputs x back-pressure of all outputs", STALLS),
+    "core.way": Group(
+        "class of a packet, and whether it leaves where it came in",
+        _crossed(
+            ("requests", "read_data", "writes", "write_responses"), ("another port", "its own")
+        ),
+    ),
+    "core.payload": Group("payload of a packet", ("none", "short", "full")),
+    "core.stuck": Group(
+        "what stands still while others go on", ("nothing", "an output", "a class")
+    ),
     "barrier.arrival": Group(
         "arrivals against the barrier's epoch",
         ("current epoch", "next epoch", "second", "far epoch", "several in a cycle"),

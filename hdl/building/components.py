@@ -36,6 +36,7 @@ from ..registers import Axi4LiteBridge
 from ..switch import Switch
 from ..system import System
 from ..transport import channels
+from ..transport.core import Core
 from ..transport.core_stub import CoreStub
 from ..transport.endpoint import Endpoint
 from ..transport.link import Link
@@ -109,6 +110,12 @@ def _shared_reducer(config: SwitchConfig) -> SharedReducer:
     return SharedReducer.of(config)
 
 
+def _core(config: SwitchConfig) -> Core:
+    if not config.forwards:
+        raise BuildError(f"core: must be forward for core, not {config.core!r}")
+    return Core(config)
+
+
 def _accelerator(config: SwitchConfig) -> Accelerator:
     """One to ask for its delays."""
     made = Accelerator(config)
@@ -156,6 +163,7 @@ COMPONENTS: dict[str, NamedComponent] = {
     "inq-reducer": NamedComponent(InqReducer, _inq_reducer),
     "shared-reducer": NamedComponent(SharedReducer, _shared_reducer),
     **_plain(Link, Port, CoreStub),
+    "core": NamedComponent(Core, _core),
     "receiver": NamedComponent(
         Receiver, lambda config: Receiver(config, channels.endpoint_channels(config))
     ),

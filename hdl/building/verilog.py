@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from amaranth import Const, Shape, Value
@@ -11,6 +12,12 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import Member
 
 __all__ = ["flat_ports", "module_name", "to_verilog"]
+
+#: Of a module: what Yosys declares to start every block once, and a block of a constant without it.
+_STARTER = re.compile(r"  reg (?P<name>\\\$auto\$verilog_backend\S*) +(= 0)?;")
+_CONSTANT_BLOCK = re.compile(
+    r"^  always @\*\n    (?P<assignment>\S.* = \d+'h[0-9a-f]+;)$", re.MULTILINE
+)
 
 
 def module_name(component_name: str) -> str:
@@ -44,6 +51,28 @@ def to_verilog(component: wiring.Component, name: str) -> str:
         )
         for path, member, value in flat_ports(component)
     }
-    return verilog.convert(
+    text = verilog.convert(
         component, name=name, ports=ports, emit_src=False, strip_internal_attrs=True
+    )
+    return _start_constants(text)
+
+
+def _start_constants(text: str) -> str:
+    """Let blocks that assign a constant to a part of a variable run once, in simulators too.
+
+    ``always @*`` without anything to wait for never runs in Verilog-2005, so those bits would stay
+    unknown. Yosys starts other blocks by a variable that has an initial value.
+    """
+    modules = re.split(r"^(?=module )", text, flags=re.MULTILINE)
+    return "".join(map(_start_constants_of_module, modules))
+
+
+def _start_constants_of_module(module: str) -> str:
+    starter = _STARTER.search(module)
+    if starter is None:
+        return module
+    condition = f"if ({starter['name']} ) begin end"
+    return _CONSTANT_BLOCK.sub(
+        lambda block: f"  always @* begin\n    {condition}\n    {block['assignment']}\n  end",
+        module,
     )
