@@ -7,6 +7,8 @@ PY := $(VENV)/bin/python
 JOBS ?= 2
 # More arguments for pytest: make test PYTEST_ARGS="tests/test_config.py -x"
 PYTEST_ARGS ?=
+# More arguments for the regression: make regress REGRESS_ARGS="--only proofs --minutes 30"
+REGRESS_ARGS ?=
 
 # One hash seed for all, so that a failure replays; tests that are about hash seeds set their own.
 export PYTHONHASHSEED ?= 0
@@ -92,6 +94,10 @@ test: tools env model lint ## Everything that must pass: lint and tests
 .PHONY: test-long
 test-long: tools env model ## The tests that `make test` leaves out for their length
 	$(PYTEST) -m long $(PYTEST_ARGS)
+
+.PHONY: regress
+regress: tools env model ## Everything that checks the design; build/regress/summary.html
+	$(PY) -m regress --jobs $(JOBS) $(REGRESS_ARGS)
 
 .PHONY: lint
 lint: env ## Lint and format check

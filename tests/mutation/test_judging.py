@@ -1,0 +1,124 @@
+"""Judges and their verdicts: what is caught, kept, equivalent, explained; time limits."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+from amaranth.hdl import Fragment
+
+from hdl.building.components import COMPONENTS as NAMED
+from mutation import judging
+from mutation.components import COMPONENTS
+from mutation.equivalence import is_equivalent
+from mutation.faults import KINDS, ROOT, find
+from mutation.forked import forked
+from mutation.judging import judge, sample
+
+BARRIER = COMPONENTS["barrier"]
+
+
+def test_verdicts_of_a_copy(tmp_path):
+    log = tmp_path / "log.txt"
+    assert not forked(lambda: "", seconds=20, log=log).caught
+    caught = forked(lambda: os.write(1, b"said\n") and "a test", seconds=20, log=log)
+    assert caught.caught
+    assert caught.by == "a test"
+    assert log.read_text() == "said\n"
+
+
+def test_a_copy_that_breaks_or_never_ends_has_caught_it(tmp_path):
+    def breaks():
+        raise ValueError("no")
+
+    def hangs():
+        while True:
+            time.perf_counter()
+
+    assert forked(breaks, seconds=20, log=tmp_path / "log.txt").by == "an error"
+    assert forked(hangs, seconds=1, log=tmp_path / "log.txt").by == "no end"
+
+
+def test_a_sample_is_the_same_again_and_has_every_kind():
+    first = sample(BARRIER, 12, 1)
+    assert first == sample(BARRIER, 12, 1)
+    assert first != sample(BARRIER, 12, 2)
+    made = NAMED["barrier"].create(BARRIER.config)
+    kinds = {fault.kind for fault in find(Fragment.get(made, None), BARRIER.files)}
+    assert {fault.kind for fault in first} == kinds <= set(KINDS)
+    assert len(sample(BARRIER, 1000, 1)) == len(sample(BARRIER, 999, 1)) > 12
+
+
+@pytest.mark.parametrize("name", COMPONENTS)
+def test_components_name_what_there_is(name):
+    """Each has faults in each of its files, and somebody who judges them."""
+    component = COMPONENTS[name]
+    made = NAMED[name].create(component.config)
+    found = find(Fragment.get(made, None), component.files)
+    assert {fault.file for fault in found} == set(component.files)
+    assert component.tests or component.bench
+    assert all((ROOT / path).exists() for path in component.tests)
+    assert set(component.proofs) <= set(judging.PROOFS)
+    if component.bench:
+        assert (ROOT / "cocotb_tests" / f"{component.bench.module}.py").exists()
+
+
+def test_a_fault_that_changes_nothing_is_equivalent():
+    """``.eq(0)`` of what is 0 anyway; and an inverted comparison is not."""
+    doorbell = COMPONENTS["doorbell"]
+    made = NAMED["doorbell"].create(doorbell.config)
+    listed = find(Fragment.get(made, None), doorbell.files)
+    nothing = next(f for f in listed if f.kind == "assignment dropped" and "source.eq" in f.text)
+    assert is_equivalent(doorbell, nothing)
+    something = next(f for f in listed if f.kind == "comparison inverted")
+    assert not is_equivalent(doorbell, something)
+
+
+class Scripted:
+    """Catches faults by their numbers; counts how often it is asked."""
+
+    name = "scripted"
+    asked = 0
+
+    def __init__(self, component, faults, folder):
+        pass
+
+    def __call__(self, number):
+        # In a copy of this process, so the count is kept in a file.
+        with Path("asked").open("a") as file:
+            file.write(f"{number}\n")
+        return "a test" if number % 2 else ""
+
+
+@pytest.fixture
+def scripted(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(judging, "UnitJudge", Scripted)
+    monkeypatch.setattr(judging, "BenchJudge", Scripted)
+    monkeypatch.setattr(judging, "is_equivalent", lambda component, fault: False)
+    return tmp_path
+
+
+def test_what_was_judged_is_not_judged_again(scripted):
+    faults = sample(BARRIER, 4, 1)
+    first = judge(BARRIER, faults, proofs=False, say=lambda line: None, build=scripted)
+    assert [mutant.result for mutant in first] == ["caught", "survived"] * 2
+    asked = (scripted / "asked").read_text()
+    assert judge(BARRIER, faults, proofs=False, say=lambda line: None, build=scripted) == first
+    assert (scripted / "asked").read_text() == asked
+
+
+def test_a_survivor_with_a_reason_is_explained(scripted, monkeypatch):
+    faults = sample(BARRIER, 2, 1)
+    monkeypatch.setattr(judging, "explanations", lambda: {faults[1].key: "cannot show"})
+    second = judge(BARRIER, faults, proofs=False, say=lambda line: None, build=scripted)[1]
+    assert (second.result, second.by) == ("explained", "cannot show")
+
+
+def test_reasons_are_of_faults_that_there_are():
+    """A reason whose line was changed is out of date."""
+    known = set()
+    for name, component in COMPONENTS.items():
+        made = NAMED[name].create(component.config)
+        known |= {fault.key for fault in find(Fragment.get(made, None), component.files)}
+    assert set(judging.explanations()) <= known

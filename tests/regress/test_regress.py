@@ -1,0 +1,202 @@
+"""``python -m regress``: items, what is run again, what is left, and the summary of it all."""
+
+import json
+import re
+import sys
+
+import pytest
+
+from regress import run, runner
+from regress.items import BENCHES, FAULTS, LONG, MUTATION, PARTS, PROOF, UNIT, Item, Options, items
+from regress.runner import FAILED, LEFT, PASSED, run_all
+from regress.summary import summarize, write
+
+JUNIT = """<testsuites><testsuite>
+<testcase classname="a" name="good" time="1.0"/>
+<testcase classname="a" name="bad" time="2.0"><failure message="no"/></testcase>
+<testcase classname="a" name="away" time="0.0"><skipped/></testcase>
+</testsuite></testsuites>"""
+
+PROOFS = [
+    {"property": "p", "proof": "x", "mode": "induction", "result": "proved"},
+    {"property": "q", "proof": "x", "mode": "bounded", "result": "bounded"},
+    {"property": "r", "proof": "x", "mode": "induction", "result": "timeout"},
+    {"property": "p", "proof": "x", "mode": "cover", "result": "reached"},
+    {"property": "r", "proof": "x", "mode": "cover", "result": "unreached"},
+]
+PROOFS = [
+    row | {"component": "C", "size": "small", "engine": "smtbmc yices", "depth": 2, "seconds": 1.0,
+           "meaning": "m"} for row in PROOFS
+]  # fmt: skip
+MUTANTS = {
+    "totals": {},
+    "mutants": [
+        {"file": "hdl/x.py", "line": 7, "kind": "k", "text": "a < b", "result": result, "by": "t",
+         "proofs": proofs}
+        for result, proofs in
+        [("caught", ["x"]), ("caught", []), ("survived", []), ("equivalent", []), ("explained", [])]
+    ],
+}  # fmt: skip
+PLANTED = [{"fault": "f", "proof": "x", "caught_by": ["p"], "seconds": 1.0}]
+
+
+def python(name, part, text, *, fine=(0,)):
+    return Item(name, part, (sys.executable, "-c", text), fine)
+
+
+def writes(name, part, file, content):
+    text = f"open(r'{{folder}}/{file}', 'w').write({content!r})"
+    return python(name, part, text)
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """Sources are looked at in a moment."""
+    monkeypatch.setattr(runner, "state", lambda part: "the same")
+
+
+def quiet(line):
+    pass
+
+
+def test_every_test_file_and_every_proof_is_an_item(tmp_path):
+    every = items(Options(benches=tmp_path))
+    names = [item.name for item in every]
+    assert len(set(names)) == len(names)
+    assert {item.part for item in every} == set(PARTS)
+    assert "tests-tests-test_config" in names
+    assert "long-tests-tests-system-test_ordinary" in names
+    assert "benches-cocotb_tests-test_switch" in names
+    assert "proofs-barrier" in names
+    assert "mutation-barrier" in names
+
+
+def test_items_run_once_and_again_when_sources_change(tmp_path, quick, monkeypatch):
+    counted = python("count", UNIT, f"open(r'{tmp_path}/n', 'a').write('x')")
+    fails = python("fails", UNIT, f"open(r'{tmp_path}/m', 'a').write('x'); raise SystemExit(3)")
+    for _ in range(2):
+        good, bad = run_all([counted, fails], tmp_path / "items", jobs=2, say=quiet)
+        assert (good.result, bad.result, bad.code) == (PASSED, FAILED, 3)
+    assert good.kept
+    assert not bad.kept
+    assert (tmp_path / "n").read_text() == "x"
+    assert (tmp_path / "m").read_text() == "xx"  # what failed is run again
+    monkeypatch.setattr(runner, "state", lambda part: "another")
+    assert not run_all([counted], tmp_path / "items", jobs=1, say=quiet)[0].kept
+    assert (tmp_path / "n").read_text() == "xx"
+
+
+def test_a_file_without_chosen_tests_is_no_failure(tmp_path, quick):
+    nothing = python("nothing", LONG, "raise SystemExit(5)", fine=(0, 5))
+    assert run_all([nothing], tmp_path, jobs=1, say=quiet)[0].result == PASSED
+
+
+def test_nothing_starts_behind_the_time_limit(tmp_path, quick):
+    (left,) = run_all([python("a", UNIT, "pass")], tmp_path, jobs=1, seconds=-1, say=quiet)
+    assert left.result == LEFT
+    assert not (tmp_path / "a").exists()
+
+
+def test_a_state_is_that_of_the_parts_own_sources(monkeypatch, tmp_path):
+    monkeypatch.setattr(runner, "ROOT", tmp_path)
+    for name in ("hdl/a.py", "formal/b.py", "docs/c.md", "pyproject.toml", "constraints.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("x")
+    before = {part: runner.state(part) for part in (PROOF, UNIT)}
+    (tmp_path / "docs/c.md").write_text("y")
+    assert runner.state(PROOF) == before[PROOF]
+    assert runner.state(UNIT) != before[UNIT]
+    (tmp_path / "formal/b.py").write_text("y")
+    assert runner.state(PROOF) != before[PROOF]
+
+
+@pytest.fixture
+def summary(tmp_path, quick):
+    """Of one item a part; the benches' run hit one bin."""
+    every = [
+        writes("u", UNIT, "junit.xml", JUNIT),
+        writes("b", BENCHES, "junit.xml", JUNIT),
+        writes("p", PROOF, "rows.json", json.dumps(PROOFS)),
+        writes("f", FAULTS, "rows.json", json.dumps(PLANTED)),
+        writes("m", MUTATION, "rows.json", json.dumps(MUTANTS)),
+    ]
+    options = Options(benches=tmp_path / "cocotb", seed=7)
+    bench = tmp_path / "cocotb" / "runs" / "test_x"
+    bench.mkdir(parents=True)
+    (bench / "run.json").write_text(
+        json.dumps(
+            {
+                "name": "test_x", "component": "barrier", "digest": "0", "simulator": "icarus",
+                "version": "icarus 1", "seed": 7, "seconds": 1.0, "corrupted": False,
+                "verilog_coverage": {"line": {"points": 4, "reached": 3}}, "passed": ["t"],
+                "failed": {}, "tests": [{"test": "t", "cases": 3, "cycles": 9, "seconds": 1.0}],
+                "cases": 3, "cycles": 9, "bins": {"barrier.take/alone": 2},
+            }
+        )
+    )  # fmt: skip
+    statuses = run_all(every, tmp_path / "items", jobs=2, say=quiet)
+    return summarize(statuses, tmp_path / "items", options, 12.34)
+
+
+def test_the_summary_has_what_was_promised(summary):
+    assert summary["tests"] == {"run": 4, "passed": 2, "skipped": 2}
+    assert 0 < summary["functional_coverage"] < 1
+    properties = {"proved": 1, "bounded": 1, "failed": 1, "unreached": 1}
+    assert summary["properties"] == properties
+    assert summary["mutants"] == {
+        "planted": 3, "caught": 2, "survived": 1, "equivalent": 1, "explained": 1,
+        "broken_proofs": 1,
+    }  # fmt: skip
+    assert summary["seconds"] == 12.3
+    assert summary["benches"]["cases"]["total"] == 3
+    assert summary["verilog_coverage"]["line"]["percent"] == 75.0
+    assert summary["runs"][0]["seed"] == 7
+    assert summary["tools"]["amaranth"] != "missing"
+    assert "switch.context/several" in summary["unreachable"]
+    assert summary["failures"] == ["a.bad", "a.bad"]
+    assert summary["complete"]
+
+
+def test_the_page_shows_it(summary, tmp_path):
+    write(summary, tmp_path)
+    assert json.loads((tmp_path / "summary.json").read_text()) == summary
+    page = (tmp_path / "summary.html").read_text()
+    for text in ("2 / 4", "1 + 1", "2 / 3", "hdl/x.py:7", "a &lt; b", "timeout", "2 failed"):
+        assert text in page
+
+
+def test_a_page_of_nothing(tmp_path, quick):
+    statuses = run_all([python("a", UNIT, "pass")], tmp_path, jobs=1, seconds=-1, say=quiet)
+    empty = summarize(statuses, tmp_path, Options(benches=tmp_path / "none"), 0.0)
+    write(empty, tmp_path)
+    assert "Not complete: 1 items were left" in (tmp_path / "summary.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--only", "proof"], "only: must be one of .*; did you mean 'proofs'?"),
+        (["--jobs", "0"], "jobs: must be a whole number from 1 on, not '0'"),
+        (["--minutes", "soon"], "minutes: must be a whole number from 0 on, not 'soon'"),
+        (["--fast"], "unrecognized arguments: --fast"),
+    ],
+)
+def test_a_bad_argument_is_one_line(arguments, message, capsys):
+    assert run.main(arguments) == run.BAD_ARGUMENT
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert re.search(message, error)
+
+
+def test_the_command(tmp_path, quick, monkeypatch, capsys):
+    """A share of one item: it passes, then is kept; with a failure the exit status says so."""
+    chosen = [writes("u", UNIT, "junit.xml", JUNIT.replace('<failure message="no"/>', ""))]
+    monkeypatch.setattr(run, "items", lambda options: chosen)
+    assert run.main(["--folder", str(tmp_path), "--jobs", "1"]) == run.DONE
+    assert "2 of 2 tests passed" in capsys.readouterr().out
+    assert run.main(["--folder", str(tmp_path)]) == run.DONE
+    assert "u: passed (before)" in capsys.readouterr().out
+    chosen.append(python("bad", UNIT, "raise SystemExit(1)"))
+    assert run.main(["--folder", str(tmp_path)]) == run.FAILURE
+    assert "failed: bad: exit status 1" in capsys.readouterr().err
+    assert json.loads((tmp_path / "summary.json").read_text())["tests"]["run"] == 2
