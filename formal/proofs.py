@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from . import (
+    address_check,
     arbiter,
     arithmetic,
     barrier,
+    core,
+    doorbell,
     flag_writer,
+    instruction_queue,
     read_engine,
     read_out,
     receiver,
@@ -28,7 +32,11 @@ PROOFS: dict[str, Proof] = {
     for module in (
         stream_queue,
         arbiter,
+        core,
         barrier,
+        doorbell,
+        address_check,
+        instruction_queue,
         wave_controller,
         wave_table,
         read_out,
