@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amaranth import Cat, Const, Mux, Signal
+from amaranth import Cat, Mux, Signal
 from amaranth.lib import data
 
 from hdl.interfaces import MessageClass, PacketHead
@@ -218,7 +218,7 @@ PROOFS = [
         faults=(
             Fault("takes without room", "room", lambda room: room | 4),
             Fault("interrupts packets", "current", lambda current: current & 0),
-            Fault("another sender", "heads.i__valid", lambda valid: valid & Const(0)),
+            Fault("a packet without a head", "starts", lambda starts: starts & 0),
         ),
     ),
 ]

@@ -148,7 +148,7 @@ PROOFS = [
         specify=lambda: DoorbellContract(TINY),
         faults=(
             Fault("an arrival counts off the doorbells", "arrive", lambda arrive: arrive | 1),
-            Fault("a packet has no answer", "answers.i__valid", lambda valid: valid & 0),
+            Fault("a packet has no answer", "i__valid", lambda valid: valid & 0),
             Fault("another epoch", "epoch", lambda epoch: epoch ^ 1),
             Fault("does not wait for answers", "i__ready", lambda ready: Const(1)),
         ),
