@@ -16,7 +16,7 @@ from amaranth.lib import wiring
 from cocotb_tests.lib import simulators
 from hdl.building.cache import cached, digest
 from hdl.building.components import COMPONENTS
-from hdl.building.verilog import flat_ports, module_name
+from hdl.building.verilog import flat_ports, module_name, start_constants
 
 from .components import Component
 from .faults import Fault, plant, select_bits
@@ -48,7 +48,7 @@ class BenchJudge:
 
     def __init__(self, component: Component, faults: Sequence[Fault], folder: Path):
         self._component = component
-        self._folder = folder
+        self._folder = folder.resolve()  # simulations run in folders of their own
         self._verilog = _mutated(component, faults)
         # Builds now, in the process that stays: the judge's copies only run it.
         simulators.build(SIMULATOR, component.name, self._verilog)
@@ -110,9 +110,10 @@ def _verilog(component: Component, faults: Sequence[Fault], top: str) -> str:
         for path, member, value in flat_ports(made)
     }
     ports[SELECT] = (select, PortDirection.Input)
-    return verilog.convert(
+    text = verilog.convert(
         fragment, name=f"{top}_with_faults", ports=ports, emit_src=False, strip_internal_attrs=True
     )
+    return start_constants(text)
 
 
 def _selecting(top: str, ports: Sequence[dict], count: int) -> str:

@@ -24,7 +24,17 @@ from .forked import forked
 from .proofs import broken_by
 from .unit import UnitJudge
 
-__all__ = ["BUILD", "CAUGHT", "EQUIVALENT", "EXPLAINED", "SURVIVED", "Mutant", "judge", "sample"]
+__all__ = [
+    "BUILD",
+    "CAUGHT",
+    "EQUIVALENT",
+    "EXPLAINED",
+    "SURVIVED",
+    "JudgeError",
+    "Mutant",
+    "judge",
+    "sample",
+]
 
 #: Where judges run, and what they said is kept.
 BUILD = Path("build") / "mutation"
@@ -44,6 +54,10 @@ PROOF_SECONDS = 1800
 JUDGES = ("bench", "faults", "unit")
 #: Why survivors are none, by key; a line each.
 EXPLANATIONS = Path(__file__).with_name("explained.toml")
+
+
+class JudgeError(RuntimeError):
+    """A judge is not content with the design as it is; the message names its log."""
 
 
 @dataclass(frozen=True)
@@ -191,7 +205,7 @@ class _Judges:
         if judge.name not in self._limits:
             verdict = self._verdict(judge, 0, LONGEST)
             if verdict.caught:
-                raise RuntimeError(
+                raise JudgeError(
                     f"{self._component.name}: {judge.name}: fails without a fault, too: "
                     f"{verdict.by}; see {self._folder / judge.name}-0.log"
                 )

@@ -16,7 +16,7 @@ from rich.table import Table
 from hdl.config import unknown_name
 
 from .components import COMPONENTS
-from .judging import CAUGHT, EQUIVALENT, EXPLAINED, SURVIVED, Mutant, judge, sample
+from .judging import CAUGHT, EQUIVALENT, EXPLAINED, SURVIVED, JudgeError, Mutant, judge, sample
 
 __all__ = ["main", "totals"]
 
@@ -158,6 +158,9 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the command; its exit code."""
     try:
         return _run(sys.argv[1:] if arguments is None else arguments)
+    except JudgeError as error:
+        print(error, file=sys.stderr)
+        return FAILURE
     except (ArgumentError, OSError) as error:
         print(error, file=sys.stderr)
         return BAD_ARGUMENT

@@ -18,7 +18,7 @@ from hdl.building.components import COMPONENTS
 from hdl.building.ports import describe_ports
 from hdl.building.resources import Resources, check_fit, count_7_series, count_ecp5
 from hdl.building.tools import Tool
-from hdl.building.verilog import _start_constants, module_name, to_verilog
+from hdl.building.verilog import start_constants, module_name, to_verilog
 from hdl.config import PRESETS, SwitchConfig
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -238,7 +238,7 @@ endmodule
 
 def test_a_constant_part_of_a_variable_is_set_in_simulators(tmp_path):
     """Else it stays unknown in Verilog-2005: a block that waits for nothing never runs."""
-    started = _start_constants(CONSTANT_PART)
+    started = start_constants(CONSTANT_PART)
     other, module = started.split("endmodule", 1)
     assert other == CONSTANT_PART.split("endmodule", 1)[0]  # nothing there that could start it
     lines = ["  always @* begin", "    if (\\$auto$verilog_backend.cc:1:dump_module$7 ) begin end",

@@ -11,7 +11,7 @@ from amaranth.hdl._ir import PortDirection
 from amaranth.lib import wiring
 from amaranth.lib.wiring import Member
 
-__all__ = ["flat_ports", "module_name", "to_verilog"]
+__all__ = ["flat_ports", "module_name", "start_constants", "to_verilog"]
 
 #: Of a module: what Yosys declares to start every block once, and a block of a constant without it.
 _STARTER = re.compile(r"  reg (?P<name>\\\$auto\$verilog_backend\S*) +(= 0)?;")
@@ -54,10 +54,10 @@ def to_verilog(component: wiring.Component, name: str) -> str:
     text = verilog.convert(
         component, name=name, ports=ports, emit_src=False, strip_internal_attrs=True
     )
-    return _start_constants(text)
+    return start_constants(text)
 
 
-def _start_constants(text: str) -> str:
+def start_constants(text: str) -> str:
     """Let blocks that assign a constant to a part of a variable run once, in simulators too.
 
     ``always @*`` without anything to wait for never runs in Verilog-2005, so those bits would stay

@@ -3,6 +3,7 @@
 import random
 
 import pytest
+from amaranth.lib import wiring
 
 from hdl.accelerator.counters import Counters
 from tests.lib.simulate import run
@@ -68,5 +69,29 @@ def test_counts_of_random_events(seed):
             assert {name: ctx.get(getattr(dut, name)) for name in expected(events)} == expected(
                 events
             ), turn
+
+    run(dut, bench)
+
+
+def test_everything_is_zero_behind_a_clear():
+    """Whatever was counted before, and where nothing happens then."""
+    config = small(ranks=RANKS, waves=4, write_waves=8)
+    dut = Counters(config)
+    figures = [name for name, member in dut.signature.members.items() if member.flow is wiring.Out]
+    events = {"request": 1, "response": 1, "reading": 3, "writing": 5, "barrier": 1, "entries": 1}
+    events |= dict.fromkeys(BY_RANK, (1 << RANKS) - 1)
+
+    async def bench(ctx):
+        for value in events.items(), dict.fromkeys(events, 0).items():
+            for name, event in value:
+                ctx.set(getattr(dut, name), event)
+            ctx.set(dut.now, 1000)
+            await ctx.tick().repeat(4)
+        assert all(ctx.get(getattr(dut, name)) for name in figures)
+        ctx.set(dut.clear, 1)
+        await ctx.tick()
+        ctx.set(dut.clear, 0)
+        await ctx.tick().repeat(4)
+        assert {name: ctx.get(getattr(dut, name)) for name in figures} == dict.fromkeys(figures, 0)
 
     run(dut, bench)
