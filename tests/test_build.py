@@ -18,7 +18,7 @@ from hdl.building.components import COMPONENTS
 from hdl.building.ports import describe_ports
 from hdl.building.resources import Resources, check_fit, count_7_series, count_ecp5
 from hdl.building.tools import Tool
-from hdl.building.verilog import start_constants, module_name, to_verilog
+from hdl.building.verilog import module_name, start_constants, to_verilog
 from hdl.config import PRESETS, SwitchConfig
 
 ROOT = Path(__file__).resolve().parent.parent
