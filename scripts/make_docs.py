@@ -14,7 +14,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 from hdl.config import PRESETS, SwitchConfig
-from scripts import accuracy, host_tables, measured, proof_tables, reducer_tables, resource_tables
+from scripts import (
+    accuracy,
+    host_tables,
+    measured,
+    mutation_tables,
+    proof_tables,
+    reducer_tables,
+    resource_tables,
+)
 from scripts.measured import size, table
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -143,6 +151,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "pages": pages,
     "components": components,
     **measured.TABLES,
+    **mutation_tables.TABLES,
     **accuracy.TABLES,
     **host_tables.TABLES,
     **proof_tables.TABLES,

@@ -1,0 +1,76 @@
+"""Tables of docs/verification.md, made of what `python -m mutation --json` wrote."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+from scripts.measured import table
+
+__all__ = ["TABLES"]
+
+DATA = Path(__file__).resolve().parent.parent / "docs" / "data" / "mutants.json"
+RESULTS = ("caught", "survived", "equivalent", "explained")
+
+
+def listed() -> list[dict]:
+    """Every planted fault; none where they were not planted yet."""
+    return json.loads(DATA.read_text())["mutants"] if DATA.exists() else []
+
+
+def mutation() -> str:
+    """Faults by component: how many, what became of them, and how long it took."""
+    mutants = listed()
+    names = list(dict.fromkeys(mutant["component"] for mutant in mutants))
+    body = [_row(name, [m for m in mutants if m["component"] == name]) for name in names]
+    header = ["Component", "planted", *RESULTS, "break a proof", "judge", "seconds"]
+    return table(header, [*body, _row("**all**", mutants)])
+
+
+def _row(name: str, mutants: list[dict]) -> list[str]:
+    counts = Counter(mutant["result"] for mutant in mutants)
+    planted = len(mutants) - counts["equivalent"] - counts["explained"]
+    judges = Counter(mutant["judge"] for mutant in mutants if mutant["result"] == "caught")
+    seconds = sum(mutant["seconds"] for mutant in mutants)
+    return [
+        name,
+        str(planted),
+        *(str(counts[result]) for result in RESULTS),
+        str(sum(bool(mutant["proofs"]) for mutant in mutants)),
+        ", ".join(f"{judge} {count}" for judge, count in sorted(judges.items())),
+        f"{seconds:.0f}",
+    ]
+
+
+def mutation_kinds() -> str:
+    """Faults by kind."""
+    mutants = listed()
+    kinds = Counter(mutant["kind"] for mutant in mutants)
+    caught = Counter(mutant["kind"] for mutant in mutants if mutant["result"] == "caught")
+    body = [[kind, str(count), str(caught[kind])] for kind, count in kinds.most_common()]
+    return table(["Kind of fault", "planted", "caught"], body)
+
+
+def mutation_survivors() -> str:
+    """What was not caught, and why."""
+    body = [
+        [
+            f"`{mutant['file']}`",
+            mutant["kind"],
+            f"`{mutant['text'].replace('|', chr(92) + '|')}`",
+            mutant["result"],
+            mutant["by"],
+        ]
+        for mutant in listed()
+        if mutant["result"] != "caught"
+    ]
+    return table(["File", "fault", "line", "result", "reason"], body)
+
+
+#: Generated part to what writes it.
+TABLES = {
+    "mutation": mutation,
+    "mutation_kinds": mutation_kinds,
+    "mutation_survivors": mutation_survivors,
+}
