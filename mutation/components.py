@@ -122,6 +122,7 @@ COMPONENTS: dict[str, Component] = {
             files=_transport("core"),
             bench=Bench("tb_core"),
             tests=_tests("transport/", "core"),
+            proofs=("core-output",),
         ),
         Component(
             name="core-stub",
@@ -140,11 +141,13 @@ COMPONENTS: dict[str, Component] = {
             name="doorbell",
             files=_accelerator("doorbell"),
             tests=_tests("accelerator/", "doorbell"),
+            proofs=("doorbell",),
         ),
         Component(
             name="instruction-queue",
             files=_accelerator("instruction_queue", "address_check"),
             tests=_tests("accelerator/", "instruction_queue"),
+            proofs=("address-check",),
         ),
         Component(
             name="operation-table",

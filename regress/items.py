@@ -32,6 +32,8 @@ PARTS = {
 }
 #: Where an item's rows or results are, in its folder.
 JUNIT, ROWS = "junit.xml", "rows.json"
+#: Benches of the whole switch.
+WHOLE_SWITCH = ("test_switch", "test_switch_registers", "test_golden_corrupted")
 #: A run of pytest that had nothing to run ends with this.
 NOTHING_CHOSEN = 5
 
@@ -81,10 +83,7 @@ def items(options: Options) -> list[Item]:
     """All of a regression, what takes longest first."""
     return [
         *_pytest(LONG, _files("tests"), "-m", "long"),
-        *_pytest(
-            BENCHES, _files("cocotb_tests"), "-m", "", "--verilog-coverage",
-            "--seed", str(options.seed), "--results", str(options.benches),
-        ),
+        *_benches(options),
         *_mutation(options),
         *_proofs(),
         *_pytest(UNIT, _files("tests"), "-m", "not long"),
@@ -103,6 +102,16 @@ def _pytest(part: str, files: Iterable[Path], *options: str) -> Iterator[Item]:
             "-o", "junit_family=xunit2", "-q", "-p", "no:cacheprovider",
         )  # fmt: skip
         yield Item(name, part, command, fine=(0, NOTHING_CHOSEN))
+
+
+def _benches(options: Options) -> Iterator[Item]:
+    """Coverage of the Verilog comes from components: of the switch it would take long to build."""
+    for file in _files("cocotb_tests"):
+        of_verilog = () if file.stem in WHOLE_SWITCH else ("--verilog-coverage",)
+        yield from _pytest(
+            BENCHES, [file], "-m", "", *of_verilog,
+            "--seed", str(options.seed), "--results", str(options.benches),
+        )  # fmt: skip
 
 
 def _proofs() -> Iterator[Item]:
