@@ -210,6 +210,27 @@ def test_a_port_that_takes_nothing_holds_up_no_other():
     run(dut, feed, take(0), take(2), background=[stuck])
 
 
+def test_an_output_has_room_for_two_of_the_longest_packets():
+    """One leaves while the next comes: two are taken where nobody takes any, and no third."""
+    config = configuration()
+    draw = random.Random(0)
+    dut = CorePlane(config, message_class=MessageClass.WRITE_DATA)
+    taken = 0
+
+    async def feed(ctx):
+        for _ in range(3):
+            await stream_put(ctx, dut.i[0], routed(packet(draw, "writes", PAYLOAD_FLITS), 1))
+
+    async def count(ctx):
+        nonlocal taken
+        for _ in range(8 * PAYLOAD_FLITS):
+            _, _, valid, ready = await ctx.tick().sample(dut.i[0].valid, dut.i[0].ready)
+            taken += valid & ready
+
+    run(dut, count, background=[feed])
+    assert taken == 2 * PAYLOAD_FLITS
+
+
 def test_a_class_that_stands_still_holds_up_no_other():
     """Nobody takes writes or requests anywhere; answers go on."""
     config = configuration()
