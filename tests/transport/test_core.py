@@ -210,25 +210,32 @@ def test_a_port_that_takes_nothing_holds_up_no_other():
     run(dut, feed, take(0), take(2), background=[stuck])
 
 
-def test_an_output_has_room_for_two_of_the_longest_packets():
+@pytest.mark.parametrize("name", ["writes", "read_data"])
+def test_every_output_has_room_for_two_of_the_longest_packets(name):
     """One leaves while the next comes: two are taken where nobody takes any, and no third."""
     config = configuration()
     draw = random.Random(0)
-    dut = CorePlane(config, message_class=MessageClass.WRITE_DATA)
-    taken = 0
+    dut = CorePlane(config, message_class=CLASSES[name])
+    taken = [0] * config.ranks
 
-    async def feed(ctx):
-        for _ in range(3):
-            await stream_put(ctx, dut.i[0], routed(packet(draw, "writes", PAYLOAD_FLITS), 1))
+    def feed(port):
+        async def bench(ctx):
+            for _ in range(3):
+                target = (port + 1) % config.ranks
+                await stream_put(
+                    ctx, dut.i[port], routed(packet(draw, name, PAYLOAD_FLITS), target)
+                )
+
+        return bench
 
     async def count(ctx):
-        nonlocal taken
         for _ in range(8 * PAYLOAD_FLITS):
-            _, _, valid, ready = await ctx.tick().sample(dut.i[0].valid, dut.i[0].ready)
-            taken += valid & ready
+            _, _, *ends = await ctx.tick().sample(*(s for i in dut.i for s in (i.valid, i.ready)))
+            for port in range(config.ranks):
+                taken[port] += ends[2 * port] & ends[2 * port + 1]
 
-    run(dut, count, background=[feed])
-    assert taken == 2 * PAYLOAD_FLITS
+    run(dut, count, background=[feed(port) for port in range(config.ranks)])
+    assert taken == [2 * PAYLOAD_FLITS] * config.ranks
 
 
 def test_a_class_that_stands_still_holds_up_no_other():
