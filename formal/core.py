@@ -118,6 +118,17 @@ class CoreOutputContract(Specification):
             "A packet starts only with room for its head.",
             when=starts,
         )
+        offered = Cat(source.valid for source in output.i).any()
+        self.always(
+            "starts_while_there_is_room",
+            taken.any(),
+            "A packet that waits is taken as soon as no other is under way, and there is room for "
+            "the longest and for its head.",
+            when=offered
+            & (current == 0)
+            & (self.inside.signal("payload.level") <= config.payload_flits)
+            & (self.inside.signal("heads.level") <= OUTPUT_HEADS),
+        )
         self._streams(m, output, starts, taken)
         most = OUTPUT_PACKETS * config.payload_flits
         level = self.inside.signal("payload.level")
