@@ -28,7 +28,7 @@ from .faults import Fault, plant
 __all__ = ["is_equivalent"]
 
 #: Processor seconds for one fault.
-LIMIT = 60
+LIMIT = 30
 SCRIPT = """
 read_rtlil gold.il
 read_rtlil gate.il
