@@ -72,6 +72,8 @@ class ControllerBench(Bench):
         taken = bool(ports.get("take"))
         wanted = self._offered and self.under_way is None and self._driven["complete"]
         compare("take", [taken], [wanted])
+        launched = bool(self._offered and ports.get("launch__ready"))
+        compare("launch taken with the barrier", [launched], [taken])
         if issued:
             self._check_wave()
         else:
@@ -187,7 +189,10 @@ async def operations_become_waves(bench: ControllerBench, case: Case):
         format = draw.choice(config.formats)
         element = 1 if format == "inq8" else 2
         waves = draw.choice((0, 1, 2, draw.randint(1, 8)))
-        rest = draw.choice((0, 0, element, draw.randrange(config.wave_bytes)))
+        packets = draw.randrange(config.packets_per_wave)
+        rest = draw.choice(
+            (0, element, packets * config.payload_bytes, draw.randrange(config.wave_bytes))
+        )
         launch = Launch(
             number, format, (waves * config.wave_bytes + rest) // element * element,
             [draw.getrandbits(ADDRESS_BITS) for _ in range(config.ranks)],

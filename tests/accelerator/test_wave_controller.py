@@ -68,18 +68,19 @@ class Bench:
             scales = []
         _, _, *values = await ctx.tick().sample(
             *scales,
-            dut.take, dut.launch.ready, dut.issue.valid, dut.issue.entry, dut.issue.generation,
+            dut.take, dut.launch.valid, dut.launch.ready,
+            dut.issue.valid, dut.issue.entry, dut.issue.generation,
             dut.issue.size, dut.waves.valid, dut.waves.payload, dut.reserve.valid,
             dut.reserve.entry, dut.reserve.generation, dut.reserve.absent, dut.reading,
             *dut.issue.address,
         )  # fmt: skip
         scales, values = values[: len(scales)], values[len(scales) :]
-        (take, launch_ready, issued, entry, generation, size, valid, wave, reserved,
+        (take, launch_valid, launch_ready, issued, entry, generation, size, valid, wave, reserved,
          reserved_entry, reserved_generation, absent, reading, *addresses) = values  # fmt: skip
         self.cycle += 1
         assert reading == self.outstanding, "entries taken"
+        assert take == (launch_valid and launch_ready), "an operation is lost, or taken twice"
         if take:
-            assert launch_ready
             self.taken.append(self.cycle)
         assert issued == reserved, "an entry is taken with the wave"
         if issued:
@@ -101,7 +102,7 @@ class Bench:
 SHAPES = ("always", "half", "bursts")
 
 
-@pytest.mark.parametrize("length", [2, 8, 62, 64, 66, 128, 190, 192])
+@pytest.mark.parametrize("length", [2, 8, 16, 32, 48, 62, 64, 66, 128, 190, 192])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_an_operation_is_cut_into_waves(length, shape):
     config = small(waves=2, memory_bytes=1 << 48)
