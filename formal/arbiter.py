@@ -142,6 +142,7 @@ def _proof(count: int) -> Proof:
         size=f"{count} requesters",
         specify=lambda: RoundRobinContract(count),
         quick=count == 4,
+        fault_depth=count + 4,
         faults=(
             Fault("starts from the same requester again", "last", lambda last: last & 0),
             Fault("grants without a request", "grant", lambda grant: grant | 1),

@@ -88,6 +88,16 @@ def _judge(name: str, count: int, seed: int, proofs: bool) -> list[Mutant]:
     return judge(component, faults, proofs=proofs, say=lambda line: print(line, flush=True))
 
 
+def _parts(tasks: list[tuple], jobs: int) -> list[list[Mutant]]:
+    """Every component's part, several at a time in processes of their own."""
+    if jobs == 1:
+        return [_judge(*task) for task in tasks]
+    # Of new processes: judges make copies of theirs, which must have no threads.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(jobs, mp_context=context, max_tasks_per_child=1) as pool:
+        return list(pool.map(_judge, *zip(*tasks, strict=True)))
+
+
 def totals(mutants: list[Mutant]) -> dict:
     """How many faults were planted that change something, and how many of them were caught."""
     counts = Counter(mutant.result for mutant in mutants)
@@ -132,13 +142,7 @@ def _run(arguments: list[str]) -> int:
                 print(f"{name}: {fault.file}:{fault.line}: {fault.kind}: {fault.text}")
         return DONE
     tasks = [(name, count, seed, given.proofs) for name in names]
-    # Of new processes: judges make copies of theirs, which must have no threads.
-    with ProcessPoolExecutor(
-        jobs, mp_context=multiprocessing.get_context("spawn"), max_tasks_per_child=1
-    ) as pool:
-        mutants = [
-            mutant for part in pool.map(_judge, *zip(*tasks, strict=True)) for mutant in part
-        ]
+    mutants = [mutant for part in _parts(tasks, jobs) for mutant in part]
     if given.json:
         report = {
             "totals": totals(mutants),

@@ -49,20 +49,8 @@ def test_totals_count_what_changes_something():
 
 
 def test_json_has_every_fault(monkeypatch, tmp_path, capsys):
-    class Pool:
-        def __init__(self, *arguments, **options):
-            pass
-
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *error):
-            pass
-
-        def map(self, function, names, *rest):
-            return [[mutant("caught"), mutant("survived")] for _ in names]
-
-    monkeypatch.setattr(run, "ProcessPoolExecutor", Pool)
+    judged = [mutant("caught"), mutant("survived")]
+    monkeypatch.setattr(run, "_judge", lambda name, count, seed, proofs: judged)
     target = tmp_path / "mutants.json"
     assert run.main(["--only", "barrier", "--json", str(target)]) == run.FAILURE
     written = json.loads(target.read_text())
