@@ -12,7 +12,7 @@ __all__ = ["ELEMENT_BYTES", "READ_DELAY", "HostMemory", "HostMemorySignature"]
 #: What the host's side reads and writes at once.
 ELEMENT_BYTES = 2
 #: Cycles from a read that is taken to its data.
-READ_DELAY = 3
+READ_DELAY = 4
 
 
 class HostMemorySignature(wiring.Signature):
@@ -110,17 +110,26 @@ class HostMemory(wiring.Component):
         return m
 
     def _read(self, m, lane):
-        """Two registers behind the memories: the rank's flit, and its element."""
-        rank, rank_lane, flit_lane = (
-            Signal.like(self.host.rank),
-            Signal.like(lane, name="rank_lane"),
-            Signal.like(lane, name="flit_lane"),
+        """Three registers behind the memories: a word of each, the rank's flit, and its element.
+
+        What a block RAM gives comes late in its cycle, and the memories stand far apart.
+        """
+        asked_rank, rank = Signal.like(self.host.rank), Signal.like(self.host.rank)
+        asked_lane, rank_lane, flit_lane = (
+            Signal.like(lane, name=f"{name}_lane") for name in ("asked", "rank", "flit")
         )
         flit = Signal(self._config.flit_bits)
-        words = Array(storage.read_data for storage in self.storage)
+        words = Array(
+            Signal(self._config.flit_bits, name=f"word_{rank}")
+            for rank in range(self._config.ranks)
+        )
+        for word, storage in zip(words, self.storage, strict=True):
+            m.d.sync += word.eq(storage.read_data)
         m.d.sync += [
-            rank.eq(self.host.rank),
-            rank_lane.eq(lane),
+            asked_rank.eq(self.host.rank),
+            rank.eq(asked_rank),
+            asked_lane.eq(lane),
+            rank_lane.eq(asked_lane),
             flit.eq(words[rank]),
             flit_lane.eq(rank_lane),
             self.host.read_data.eq(flit.word_select(flit_lane, 8 * ELEMENT_BYTES)),

@@ -109,8 +109,9 @@ class Prototype(wiring.Component):
         test = self._make_test(m) if self._self_test else None
         bridge = self._make_bridge(m) if self._host else None
         resets = [side.reset for side in (test, bridge) if side is not None]
+        # Registered, as it goes to every register of the system.
+        m.d.sync += reset.eq(Cat(resets).any())
         m.d.comb += [
-            reset.eq(Cat(resets).any()),
             self.active.eq((bridge.active if bridge else 0) | self.busy | ~system.done),
         ]
         if test and bridge:

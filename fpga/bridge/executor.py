@@ -65,7 +65,7 @@ class Executor(wiring.Component):
 
     Timing
     ------
-    A byte of memory takes two cycles to write and five to read, and waits for a cycle in which the
+    A byte of memory takes two cycles to write and six to read, and waits for a cycle in which the
     system leaves the memory alone. A register takes 12. Of START the second write is taken as soon
     as the first is answered: four cycles behind it, with a system's registers.
 
