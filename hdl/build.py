@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import tempfile
 from pathlib import Path
 
 from fpga.boards import BOARDS
@@ -97,9 +98,27 @@ def _geometry(preset: str) -> str:
 
 def _folder(out: str | None, name: str, config: SwitchConfig) -> Path:
     folder = BUILD_FOLDER / f"{name}-{config.digest}" if out is None else Path(out)
-    if out == "" or (folder.exists() and not folder.is_dir()):
+    if out == "" or folder.is_file():
         raise BuildError(f"out: must be a folder, not {out!r}")
+    _try_out(folder)
     return folder
+
+
+def _try_out(folder: Path):
+    """Refuse a folder that cannot be written, before the work that is to go there."""
+    made = []
+    try:
+        for missing in reversed([each for each in (folder, *folder.parents) if not each.exists()]):
+            missing.mkdir()
+            made.append(missing)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except (OSError, ValueError) as error:
+        rule = f"must be a folder that can be written ({getattr(error, 'strerror', None) or error})"
+        raise BuildError(f"out: {rule}, not {str(folder)!r}") from None
+    finally:
+        for each in reversed(made):
+            each.rmdir()
 
 
 def _build_component(name: str, config: SwitchConfig, folder: Path):
@@ -132,7 +151,9 @@ def _print_board(board, result: BoardResult):
 
 def _build_board(name: str, given: argparse.Namespace, settings: dict):
     board = BOARDS[name]
-    config, _preset = SwitchConfig.load(given.config or board.preset, settings)
+    config, _preset = SwitchConfig.load(
+        board.preset if given.config is None else given.config, settings
+    )
     folder = _folder(given.out, name, config)
     progress = Progress()
     result = build_board(board, config, folder, verilog_only=given.verilog_only, progress=progress)
@@ -151,7 +172,9 @@ def _run(arguments: list[str]):
         _build_board(given.board, given, settings)
     elif given.top is not None:
         component(given.top)
-        config, _preset = SwitchConfig.load(given.config or DEFAULT_CONFIG, settings)
+        config, _preset = SwitchConfig.load(
+            DEFAULT_CONFIG if given.config is None else given.config, settings
+        )
         _build_component(given.top, config, _folder(given.out, given.top, config))
     else:
         raise BuildError("board: must be given, or --top or --list")

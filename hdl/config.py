@@ -145,8 +145,8 @@ class SwitchConfig:
         ``shared``: fp16 and inq8 use one set of them, and inq8 takes a flit every second cycle;
         for those two formats and fp16 scales.
     multiplier_bits
-        Bits of a scale that one multiplier takes, without a sign: 24 for a 7-series DSP slice, 17
-        for an ECP5 one.
+        Bits of a scale that one multiplier takes, without a sign, 8..32: 24 for a 7-series DSP
+        slice, 17 for an ECP5 one.
     link_latency
         Cycles from a transmitter's output to the receiver at the link's other end: reset value,
         2..16384.
@@ -159,7 +159,7 @@ class SwitchConfig:
         How a port's link is shared by accelerator and core: ``flits`` (round robin weighted by
         flits) or ``packets`` (plain round robin, the paper's).
     clock_hz
-        Clock that turns cycles into time in reports; boards also constrain it.
+        Clock that turns cycles into time in reports, 1..10^12; boards also constrain it.
     trace_records
         Records of the trace buffer, a record a cycle with events: a power of two, 64..65536; 0 for
         no trace buffer.
@@ -417,7 +417,7 @@ class SwitchConfig:
         """A configuration from JSON, with `settings` on top; errors call the text `name`."""
         try:
             fields = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ConfigError(f"config: {name} is not JSON: {error}") from None
         if not isinstance(fields, dict):
             raise ConfigError(f"config: {name} must hold one object of fields")

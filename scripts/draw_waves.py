@@ -16,6 +16,7 @@ from rich.console import Console
 from hdl.config import SwitchConfig
 from sim.cli.arguments import Options, parse
 from sim.cli.errors import UsageError
+from sim.cli.parser import all_writable
 from sim.cli.progress import RunProgress, expected_cycles
 from sim.cli.session import open_bench, run_once, settle_memories
 from sim.cli.units import binary_size
@@ -131,6 +132,14 @@ def _save_events(runs: list[RunEvents], base: Path):
         run.save(base.with_name(f"{base.name}-k{run.config['waves']}.json"))
 
 
+def _loaded(kind: type[RunEvents] | type[TraceDump], path: str):
+    """A file that an argument names; one that is none of its kind is that argument's fault."""
+    try:
+        return kind.load(path)
+    except EventsError as error:
+        raise UsageError(str(error)) from None
+
+
 def _draw(given, rest: list[str]) -> list[Path]:
     base = Path(given.out)
     for name in ("events", "trace"):
@@ -140,11 +149,14 @@ def _draw(given, rest: list[str]) -> list[Path]:
         raise UsageError("trace: must come without events")
     if given.save_vcd and not given.trace:
         raise UsageError("save-vcd: must come with a trace; a run's waveform is sim.allreduce's")
+    if not base.name:
+        raise UsageError(f"out: must be pictures' name without its ending, not {given.out!r}")
+    all_writable([("out", f"{base}.png"), ("out", f"{base}.svg")])
     written = []
     if given.events:
-        runs = [RunEvents.load(path) for path in given.events]
+        runs = [_loaded(RunEvents, path) for path in given.events]
     elif given.trace:
-        trace = TraceDump.load(given.trace)
+        trace = _loaded(TraceDump, given.trace)
         runs = _traced(trace)
         if given.save_vcd:
             base.parent.mkdir(parents=True, exist_ok=True)

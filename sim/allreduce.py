@@ -76,6 +76,7 @@ def _tell(options: Options, session: Session, result: dict, folder: Path | None,
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; its exit status."""
     arguments = sys.argv[1:] if arguments is None else arguments
+    options = None
     try:
         options = parse(arguments)
         messages = console(sys.stderr)
@@ -87,7 +88,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return EXIT_USAGE
     except MemoryError:
-        size = options.config.memory_bytes
+        size = options.config.memory_bytes if options else "what was asked for"
         print(f"error: memory_bytes: must fit this machine's memory, not {size}", file=sys.stderr)
         return EXIT_USAGE
     except KeyboardInterrupt:

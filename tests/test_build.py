@@ -83,6 +83,11 @@ def run(capsys, *arguments: str) -> tuple[int, str, str]:
         (["--top", "switch", "--set", "ranks=1"], "ranks: must be 2..16, not 1"),
         (["--top", "switch", "--set", "ranks=17"], "ranks: must be 2..16, not 17"),
         (["--top", "switch", "--out", ""], "out: must be a folder, not ''"),
+        (
+            ["--top", "switch", "--out", "x" * 300],
+            "out: must be a folder that can be written (File",
+        ),
+        (["--top", "switch", "--config", ""], "preset: must be one of tiny, demo, "),
         (["--top", "inq-reducer"], "formats: must have inq8 for inq-reducer, not 'fp16,bf16'"),
         (["--top", "scale-packer"], "formats: must have inq8 for scale-packer, not 'fp16,bf16'"),
         (["--top", "scale-packets"], "formats: must have inq8 for scale-packets, not 'fp16,bf16'"),
@@ -118,7 +123,7 @@ def test_out_that_is_a_file_is_refused(capsys, tmp_path):
 def test_memories_over_the_device_are_refused_at_once(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     code, _out, err = run(capsys, "--board", "arty", "--set", "memory_bytes=65536")
-    assert code == 1
+    assert code == 2
     assert err == (
         "memory_bytes: 4 ranks must fit the 204800 bytes of block RAM in xc7a35ticsg324-1L, "
         "not take 262144\n"

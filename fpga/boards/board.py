@@ -9,7 +9,8 @@ from amaranth import Elaboratable
 from amaranth.build import Platform
 from amaranth.build.run import BuildPlan
 
-from hdl.building.resources import OverDevice, Resources
+from hdl.building.errors import BuildError
+from hdl.building.resources import Resources
 from hdl.config import SwitchConfig
 
 from ..host.frames import BAUD
@@ -86,7 +87,7 @@ class Board:
         ------
         ConfigError
             The board, its self-test or its UART cannot do this.
-        OverDevice
+        BuildError
             The rank memories alone are more than the device has.
         """
         self.check_clock(config)
@@ -95,7 +96,7 @@ class Board:
         needed = config.ranks * config.memory_bytes
         has = int(self.available.bram * self.bram_bytes)
         if needed > has:
-            raise OverDevice(
+            raise BuildError(
                 f"memory_bytes: {config.ranks} ranks must fit the {has} bytes of block RAM in "
                 f"{self.device}, not take {needed}"
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections.abc import Sequence
 
@@ -114,8 +115,8 @@ def _run(arguments: Sequence[str]) -> int:
     if common.timeout is None:
         common.timeout = SIMULATED_TIMEOUT if common.port == SIMULATED else DEFAULT_TIMEOUT
     for name in ("baud", "timeout"):
-        if getattr(common, name) <= 0:
-            raise UsageError(f"{name}: must be more than 0, not {getattr(common, name)}")
+        if not 0 < getattr(common, name) < math.inf:
+            raise UsageError(f"{name}: must be a number above 0, not {getattr(common, name)}")
     if common.retries < 0:
         raise UsageError(f"retries: must be 0 or more, not {common.retries}")
     common.settings = common.settings or []

@@ -7,7 +7,7 @@ import numpy as np
 from .methods import Method
 from .perplexity import REFERENCE, Scores
 
-__all__ = ["CLAIM", "model_methods", "model_rows", "order_rows"]
+__all__ = ["CLAIM", "CLAIM_WINDOWS", "model_methods", "model_rows", "order_rows"]
 
 #: An order is claimed beyond so many standard errors of the paired difference.
 CLAIM = 2

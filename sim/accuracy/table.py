@@ -5,6 +5,8 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table
 
+from .comparison import CLAIM, CLAIM_WINDOWS
+
 __all__ = ["print_tables"]
 
 #: Methods of the tensor table, and what its columns call them.
@@ -61,7 +63,8 @@ def _model(report: dict) -> Table:
 
 
 def _orders(rows: list[dict]) -> Table:
-    table = Table(title="INQ less ring, perplexity; an order beyond two standard errors")
+    rule = f"an order beyond {CLAIM} standard errors of {CLAIM_WINDOWS} texts or more"
+    table = Table(title=f"INQ less ring, perplexity; {rule}")
     for name in ("bits", "block", "difference", "standard error"):
         table.add_column(name, justify="right")
     table.add_column("better")

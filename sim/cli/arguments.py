@@ -17,7 +17,7 @@ from sim.waves.groups import VIEW_SUFFIX
 
 from .errors import UsageError
 from .operands import Activations, Input, RandomInput, load_npz
-from .parser import Parser, writable
+from .parser import Parser, all_writable, writable
 from .quantized_file import load_codes
 from .stalls import parse_stalls, patterns_help
 
@@ -35,6 +35,8 @@ __all__ = [
 DEFAULT_CONFIG = "demo"
 #: Bytes a rank (of inq8: codes), where they fit.
 DEFAULT_BYTES = 16 << 10
+#: Repetitions of one command.
+MOST_RUNS = 1_000_000
 #: Formats and engines of the command line; an engine that is not built gives an error that says so.
 DTYPES = ("fp16", "bf16", QUANTIZED)
 ENGINE_NAMES = (*ENGINES, "model")
@@ -255,7 +257,7 @@ def _default_bytes(config: SwitchConfig, dtype: str, out_of_place: bool) -> int:
 
 def _sizes(given, repeat_text, default: int) -> tuple[int, ...]:
     """Bytes of each repetition."""
-    repeat = None if repeat_text is None else _whole("repeat", repeat_text, 1)
+    repeat = None if repeat_text is None else _whole("repeat", repeat_text, 1, MOST_RUNS)
     sizes = [default]
     if given is not None:
         sizes = [_whole("bytes", text, 0) for text in given.split(",")]
@@ -300,13 +302,27 @@ def _window(text: str | None, vcd: str | None) -> tuple[int, int] | None:
     return window
 
 
-def _waveforms(text: str) -> Path:
-    """`text` as the waveform file; its view stands beside it."""
-    if Path(text).suffix == VIEW_SUFFIX:
-        raise UsageError(f"vcd: must not end in {VIEW_SUFFIX}, as its view does, not {text!r}")
-    path = writable("vcd", text)
-    writable("vcd", str(path.with_suffix(VIEW_SUFFIX)))
-    return path
+def _files(vcd: str | None, json: str | None) -> Path | None:
+    """The waveform file, tried out with its view beside it and with the report's file."""
+    files = []
+    if vcd is not None:
+        if Path(vcd).suffix == VIEW_SUFFIX:
+            raise UsageError(f"vcd: must not end in {VIEW_SUFFIX}, as its view does, not {vcd!r}")
+        files = [("vcd", vcd), ("vcd", str(_view(vcd)))]
+    if json not in (None, "-"):
+        if Path(json).resolve() in [Path(text).resolve() for _, text in files]:
+            raise UsageError(f"json: must not be the file of --vcd or of its view, not {json!r}")
+        files.append(("json", json))
+    paths = all_writable(files)
+    return None if vcd is None else paths[0]
+
+
+def _view(vcd: str) -> Path:
+    try:
+        return Path(vcd).with_suffix(VIEW_SUFFIX)
+    except ValueError:
+        rule = "must be a file that can be written (it has no name)"
+        raise UsageError(f"vcd: {rule}, not {vcd!r}") from None
 
 
 def run_options(
@@ -376,16 +392,17 @@ def check_json(name: str | None):
 
 def _options(given, arguments) -> Options:
     config, preset, added = configuration(
-        given.config or DEFAULT_CONFIG, given.settings or (), given.dtype
+        DEFAULT_CONFIG if given.config is None else given.config,
+        given.settings or (),
+        given.dtype,
     )
     engine, fallback = _engine(given.engine)
     options = run_options(
         given, arguments, config, preset=preset, engine=engine, fallback=fallback, added=added
     )
     window = _window(given.vcd_window, given.vcd)
-    # Last, for they make folders: nothing is made for a command that is refused.
-    vcd = None if given.vcd is None else _waveforms(given.vcd)
-    check_json(given.json)
+    # Last, for it makes folders: nothing is made for a command that is refused.
+    vcd = _files(given.vcd, given.json)
     return replace(options, vcd=vcd, vcd_window=window)
 
 

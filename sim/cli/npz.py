@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +13,20 @@ import numpy as np
 
 from .errors import UsageError
 
-__all__ = ["array", "digest", "open_npz"]
+__all__ = ["array", "digest", "keys", "open_npz"]
+
+
+#: What reading a member raises: of pickles, of a file cut short or damaged, of an archive that is
+#: encrypted or packed by a method that Python lacks, of a shape beyond all memory.
+UNREADABLE = (
+    ValueError,
+    EOFError,
+    OSError,
+    RuntimeError,
+    MemoryError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 
 @contextmanager
@@ -34,10 +48,18 @@ def array(file: np.lib.npyio.NpzFile, key: str) -> np.ndarray:
     """The array of that key, in this machine's byte order. UsageError where it is none."""
     try:
         data = file[key]
-    except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
-        reason = str(error).splitlines()[0]
+    except UNREADABLE as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise UsageError(f"input: {key} must be a plain array ({reason})") from None
+    if not isinstance(data, np.ndarray):
+        raise UsageError(f"input: {key} must be a plain array (its file in the archive is none)")
     return data.astype(data.dtype.newbyteorder("="), order="C")
+
+
+def keys(file: np.lib.npyio.NpzFile) -> str:
+    """The file's keys for an error's one line."""
+    names = (name if name.isprintable() else repr(name) for name in file.files)
+    return ", ".join(names) or "none"
 
 
 def digest(*arrays: np.ndarray) -> str:

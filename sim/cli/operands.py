@@ -12,7 +12,7 @@ from sim import activations
 from sim.quantized import QUANTIZED, Quantized
 
 from .errors import UsageError
-from .npz import array, digest, open_npz
+from .npz import array, digest, keys, open_npz
 
 __all__ = ["Activations", "FileInput", "Input", "RandomInput", "guard_pattern", "load_npz"]
 
@@ -115,7 +115,7 @@ def load_npz(path: str, config: SwitchConfig, format: str) -> FileInput:
     """
     with open_npz(path) as file:
         if "data" not in file.files:
-            found = ", ".join(file.files) or "none"
+            found = keys(file)
             raise UsageError(f"input: must hold the key 'data', not only: {found}")
         data = array(file, "data")
         named = str(array(file, "format")) if "format" in file.files else None

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from .errors import UsageError
 from .report import dumps
 
 __all__ = [
@@ -32,11 +33,17 @@ def console(file) -> Console:
 
 
 def write_json(name: str | None, value):
-    """A report to the file `name`, to standard output where it is ``-``, to nowhere if None."""
+    """A report to the file `name`, to standard output where it is ``-``, to nowhere if None.
+
+    UsageError where the file, tried out before, cannot be written any more.
+    """
     if name == "-":
         sys.stdout.write(dumps(value))
     elif name:
-        Path(name).write_text(dumps(value))
+        try:
+            Path(name).write_text(dumps(value))
+        except OSError as error:
+            raise UsageError(f"json: cannot write {name!r}: {error.strerror}") from None
 
 
 def exit_status(report: dict) -> int:

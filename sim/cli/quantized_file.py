@@ -10,7 +10,7 @@ from hdl.config import SwitchConfig
 from sim.quantized import QUANTIZED, Quantized
 
 from .errors import UsageError
-from .npz import array, digest, open_npz
+from .npz import array, digest, keys, open_npz
 
 __all__ = ["QuantizedFile", "load_codes"]
 
@@ -58,7 +58,7 @@ def load_codes(path: str, config: SwitchConfig) -> QuantizedFile:
     """
     with open_npz(path) as file:
         if not {"codes", "scales"} <= set(file.files):
-            found = ", ".join(file.files) or "none"
+            found = keys(file)
             rule = f"must hold the keys 'codes' and 'scales' for {QUANTIZED}"
             raise UsageError(f"input: {rule}, not only: {found}")
         codes, scales = array(file, "codes"), array(file, "scales")

@@ -4,6 +4,7 @@ import io
 import json
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import ml_dtypes
@@ -72,7 +73,7 @@ def run(capsys, *arguments):
         ("--bytes 2097152 --out-of-place", "bytes: must be at most 2097120, .* not 2097152"),
         ("--bytes 2,4 --repeat 3", "bytes: must be one size or one for each of 3 runs, not '2,4'"),
         ("--bytes", "bytes: expected one argument"),
-        ("--repeat 0", "repeat: must be a whole number of 1 or more, not '0'"),
+        ("--repeat 0", "repeat: must be a whole number of 1..1000000, not '0'"),
         ("--dtype fp17", "dtype: must be one of fp16, bf16, inq8, not 'fp17'; did you mean 'fp16'"),
         (
             "--set formats=bf16 --dtype inq8",
@@ -111,6 +112,13 @@ def run(capsys, *arguments):
         ("--vcd .", "vcd: must be a file that can be written .*, not '.'"),
         ("--vcd x.gtkw", "vcd: must not end in .gtkw, as its view does, not 'x.gtkw'"),
         ("--json .", "json: must be a file that can be written .*, not '.'"),
+        ("--json new/x/r.json --vcd .", "vcd: must be a file that can be written .*, not '.'"),
+        ("--vcd new/x/a.vcd --json .", "json: must be a file that can be written .*, not '.'"),
+        ("--vcd " + 300 * "x", "vcd: must be a file that can be written .File name too long.*"),
+        ("--vcd a.vcd --json ./a.vcd", "json: must not be the file of --vcd .*, not './a.vcd'"),
+        ("--vcd a.vcd --json a.gtkw", "json: must not be the file of --vcd .*, not 'a.gtkw'"),
+        ("--skew -1,0,0,0", "skew: must be a whole number of 0.*, not '-1'"),
+        ("--repeat 99999999999999", "repeat: must be a whole number of 1..1000000, not '9+'"),
         ("--jsom x", "option: must be one of --help, .*'--jsom'; did you mean '--json'"),
     ],
 )
@@ -235,6 +243,37 @@ def test_files_that_are_no_npz_are_refused(tmp_path):
     for name in ("x.npy", "text.npz", "empty.npz", "cut.npz"):
         with pytest.raises(UsageError, match="input: must be an .npz file"):
             load_npz(str(tmp_path / name), CONFIG, "fp16")
+
+
+@pytest.mark.parametrize("name", ["data", "data.npy"])
+def test_members_that_are_no_arrays_are_refused(tmp_path, name):
+    path = tmp_path / "x.npz"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(name, "hello")
+    with pytest.raises(UsageError, match="input: data must be a plain array") as refused:
+        load_npz(str(path), CONFIG, "fp16")
+    assert "\n" not in str(refused.value)
+
+
+def test_a_shape_beyond_all_memory_is_refused(tmp_path):
+    whole = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        whole, {"descr": "<f2", "fortran_order": False, "shape": (2, 10**14)}
+    )
+    path = tmp_path / "x.npz"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("data.npy", whole.getvalue())
+    with pytest.raises(UsageError, match="input: data must be a plain array"):
+        load_npz(str(path), CONFIG, "fp16")
+
+
+def test_a_report_that_cannot_be_written_is_one_line(capsys):
+    if not Path("/dev/full").exists():
+        pytest.skip("needs /dev/full, a file without room")
+    assert main([*SMALL, "--bytes", "16", "--json", "/dev/full"]) == 2
+    assert capsys.readouterr().err.endswith(
+        "error: json: cannot write '/dev/full': No space left on device\n"
+    )
 
 
 def test_every_repetition_has_other_data(tmp_path):

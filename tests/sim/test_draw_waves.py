@@ -138,7 +138,7 @@ def test_other_files_are_refused(capsys, tmp_path, text):
     (tmp_path / "x.json").write_text(text)
     with pytest.raises(EventsError, match="events: 'x.json' must be a file of saved events"):
         RunEvents.load("x.json")
-    assert main(["--out", "a", "--events", "x.json"]) == 1
+    assert main(["--out", "a", "--events", "x.json"]) == 2
     assert capsys.readouterr().err.count("\n") == 1
 
 
@@ -159,6 +159,10 @@ def test_events_out_of_order_are_found():
         ("--out a --bytes 3", "bytes: must be whole elements of 2 bytes, not 3"),
         ("--out a --events no.json --bytes 2", "events: must come without a run's options"),
         ("--out a --nothing", "option: must be one of --help"),
+        ("--out .", "out: must be pictures' name without its ending, not '.'"),
+        ("--out " + 300 * "x", "out: must be a file that can be written (File name too long)"),
+        ("--out a --events no.json", "events: cannot read 'no.json': No such file"),
+        ("--out a --trace no.json", "trace: cannot read 'no.json': No such file"),
     ],
 )
 def test_bad_arguments_are_refused_in_one_line(capsys, tmp_path, arguments, message):

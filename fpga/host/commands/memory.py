@@ -23,13 +23,13 @@ LINE_BYTES = 16
 
 def _whole(text: str) -> int:
     """A whole number, decimal or hexadecimal."""
-    value = int(text, 0)
+    try:
+        value = int(text, 0)
+    except ValueError:
+        value = -1
     if value < 0:
-        raise ValueError
+        raise argparse.ArgumentTypeError(f"must be a whole number of 0 or more, not {text!r}")
     return value
-
-
-_whole.__name__ = "whole number"  # what argparse calls it
 
 
 def _add_place(parser: argparse.ArgumentParser):
