@@ -98,7 +98,7 @@ def _geometry(preset: str) -> str:
 
 def _folder(out: str | None, name: str, config: SwitchConfig) -> Path:
     folder = BUILD_FOLDER / f"{name}-{config.digest}" if out is None else Path(out)
-    if out == "" or folder.is_file():
+    if out == "" or os.path.isfile(folder):  # which never raises, as Path.is_file may
         raise BuildError(f"out: must be a folder, not {out!r}")
     _try_out(folder)
     return folder
