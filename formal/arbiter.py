@@ -108,6 +108,8 @@ class LinkArbiterContract(Specification):
         # Who goes next is behind; a packet of one flit before it may count only now.
         behind = Mux(core, ahead >= 0, ahead <= 1)
         self.lemma("granted_is_behind", ~(started & contended) | behind)
+        for side, mine in (("accelerator", True), ("core", False)):
+            self._turns(m, side, [i for i, inc in enumerate(self._inc) if inc == mine], grants)
         bound = 2 * longest + 2
         for side, sign in (("accelerator", 1), ("core", -1)):
             waits = members[side].any()
@@ -133,6 +135,30 @@ class LinkArbiterContract(Specification):
             self.lemma(f"{side}_waits_for_what_is_counted", pending)
             others_is_core = core if side == "accelerator" else ~core
             self.lemma(f"{side}_contends", ~others | (started & contended & others_is_core))
+
+    def _turns(self, m, side, members, grants):
+        """Sources of one side, each against the others of it."""
+        arbiter, count = self.component, len(members)
+        last = self.inside.signal(f"{side}.last")
+        self.lemma(f"{side}_last_is_one", last < count)
+        for place, index in enumerate(members):
+            served = grants & arbiter.grant[index]
+            neighbour = grants & Cat(arbiter.grant[i] for i in members if i != index).any()
+            others = Signal(range(count + 1), name=f"others_while_{index}_waits")
+            with m.If(~arbiter.requests[index] | served):
+                m.d.sync += others.eq(0)
+            with m.Elif(neighbour):
+                m.d.sync += others.eq(others + 1)
+            self.always(
+                f"source_{index}_waits_for_each_neighbour_once",
+                others < count,
+                "A source that keeps asking is granted after at most one grant of each other "
+                "source of its side, however often the other side has its turn between them.",
+                trace=others == count - 1,
+            )
+            in_front = Signal(range(count), name=f"in_front_of_{index}")
+            m.d.comb += in_front.eq(Mux(last < place, place - last - 1, place + (count - 1) - last))
+            self.lemma(f"each_grant_is_a_step_to_{index}", others + in_front < count)
 
 
 def _proof(count: int) -> Proof:

@@ -124,6 +124,35 @@ def test_sources_of_a_side_alternate():
     assert grants[:4] in ([1, 2, 1, 2], [2, 1, 2, 1])
 
 
+@pytest.mark.parametrize("inc", [(True, True, False), (True, False, False)])
+@pytest.mark.parametrize("core_by_flits", [False, True])
+def test_sources_of_a_side_alternate_while_the_other_has_its_turns(inc, core_by_flits):
+    """Grants of one side take no turn from a source of the other."""
+    dut = LinkArbiter(inc, longest=LONGEST, by_flits=True, core_by_flits=core_by_flits)
+    granted = []
+
+    async def bench(ctx):
+        ctx.set(dut.requests, 0b111)
+        ctx.set(dut.flits, LONGEST)
+        for _ in range(40):
+            granted.append(ctx.get(dut.grant).bit_length() - 1)
+            ctx.set(dut.taken, 1)
+            await ctx.tick()
+            ctx.set(dut.taken, 0)
+            ctx.set(dut.started, 1)
+            await ctx.tick()
+            ctx.set(dut.started, 0)
+
+    run(dut, bench)
+    for side in (True, False):
+        members = [index for index, mine in enumerate(inc) if mine == side]
+        turns = [index for index in granted if index in members]
+        assert len(turns) >= len(granted) // 2 - 1
+        assert all(a != b or len(members) == 1 for a, b in zip(turns, turns[1:], strict=False)), (
+            turns
+        )
+
+
 def test_one_side_alone_has_the_whole_link():
     dut = LinkArbiter([True, True], longest=LONGEST, by_flits=True)
 
