@@ -270,13 +270,15 @@ PROOFS = [
         component="Transmitter",
         size=f"sources of an endpoint; {describe(SMALL)}",
         specify=lambda: _of_endpoint(SMALL),
+        # All credits of a channel must be spent first.
+        fault_depth=18,
         faults=(
             Fault(
                 "a packet spends a credit too few",
                 "credits_6.available",
                 lambda available: available + 1,
             ),
-            Fault("starts with a credit too few", "read_data_covered", lambda covered: covered | 1),
+            Fault("starts with a credit too few", "arrivals_covered", lambda covered: covered | 1),
             Fault("takes the next packet too soon", "_ends", lambda ends: ends | 1),
             Fault("the last flit is not marked", "remaining", lambda remaining: remaining + 1),
         ),
