@@ -84,11 +84,11 @@ def test_golden_is_changed_by_one_bit_once(values, monkeypatch):
 
 def test_only_declared_bins_count():
     coverage.taken()
-    coverage.hit("core.request", "read")
-    assert coverage.taken() == {"core.request/read": 1}
+    coverage.hit("core_stub.request", "read")
+    assert coverage.taken() == {"core_stub.request/read": 1}
     assert coverage.taken() == {}
     with pytest.raises(KeyError, match="no bin 'both'"):
-        coverage.hit("core.request", "both")
+        coverage.hit("core_stub.request", "both")
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def _leave_run(folder, name, simulator, cases, **more):
     run = folder / "runs" / name
     run.mkdir(parents=True)
     record = {"test": "t", "cases": cases, "cycles": 10, "seconds": 1.0,
-              "bins": {"core.request/read": 2}}  # fmt: skip
+              "bins": {"core_stub.request/read": 2}}  # fmt: skip
     (run / "cases.jsonl").write_text(json.dumps(record) + "\n")
     outcome = Outcome(more.pop("passed", ("t",)), more.pop("failed", {}), (), run)
     told = dict(component="core-stub", digest="d", simulator=simulator, seed=1, seconds=2.0,
@@ -122,8 +122,8 @@ def test_runs_are_merged(tmp_path, monkeypatch):
     assert merged["cases"] == {"icarus": 6, "verilator": 5, "total": 11, "distinct": 6}
     assert merged["tests"] == {"run": 3, "passed": 3}
     assert merged["corrupted_golden"] == {"tests": 1, "failed": 1}
-    assert "core.request/write" in merged["bins"]["holes"]
-    assert "core.request/read" not in merged["bins"]["holes"]
+    assert "core_stub.request/write" in merged["bins"]["holes"]
+    assert "core_stub.request/read" not in merged["bins"]["holes"]
     assert merged["bins"]["declared"] == sum(len(group.bins) for group in BINS.values())
     assert json.loads((tmp_path / "results.json").read_text()) == merged
     assert "holes: " in (tmp_path / "coverage.txt").read_text()
