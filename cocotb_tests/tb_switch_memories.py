@@ -156,7 +156,10 @@ async def sequences_of_operations(bench: MemoriesBench, case: Case):
     """Different operations behind each other, each with every rank's own data."""
     draw, sequence = case.draw, bench.sequence
     await bench.settle(case)
-    sequence.draw(draw, draw.randint(1, sequence.LONGEST))
+    edge = case.choose(sequence.EDGES)
+    # An operation of nothing alone: no wave is read then, and none is written.
+    count = 1 if edge[0] is None else draw.randint(1, sequence.LONGEST)
+    sequence.draw(draw, count, edge=edge)
     ahead = draw.random() < 0.7  # everything posted first, so that operations overlap
     skew = draw.choice((0, 0, 1, draw.randrange(SKEW)))
     if not ahead:

@@ -99,7 +99,10 @@ async def sequences_of_operations(bench: PacketsBench, case: Case):
     """Sums and memories right whatever the order of answers, with ordinary traffic on the links."""
     draw, sequence = case.draw, bench.sequence
     bench.settle(case)
-    sequence.draw(draw, draw.randint(1, sequence.LONGEST))
+    edge = case.choose(sequence.EDGES)
+    # An operation of nothing alone: no wave is read then, and none is written.
+    count = 1 if edge[0] is None else draw.randint(1, sequence.LONGEST)
+    sequence.draw(draw, count, edge=edge)
     await bench.post()
     bench.start(case)
     ordinary = draw.choice((0, 0, 5, 20))

@@ -60,6 +60,13 @@ class Sequence:
 
     #: Operations of a sequence: what the queue holds, and each has a part of memory.
     LONGEST = 4
+    #: Lengths at which something begins or ends: a unit, and elements more or fewer.
+    EDGES = (
+        (None, 0),
+        *((unit, more) for unit in ("flit", "payload", "wave") for more in (-1, 0, 1)),
+        ("two waves", 0),
+        ("two waves", 1),
+    )
 
     def __init__(self, config: SwitchConfig, first_epoch: int = 1):
         self.config = config
@@ -79,12 +86,15 @@ class Sequence:
         *,
         shortest: int = 0,
         kinds: list[tuple[str, bool]] | None = None,
+        edge: tuple[str | None, int] | None = None,
     ):
         """`count` operations of at least `shortest` bytes, and other contents everywhere.
 
-        They are of these `kinds` in turn, or of any.
+        They are of these `kinds` in turn, or of any. The first one's length is that of `edge`, one
+        of `EDGES`, where that is given; others have any.
         """
         self._shortest = shortest
+        self._edge = edge
         for memory in self.memories:
             memory[:] = np.frombuffer(draw.randbytes(len(memory)), np.uint8)
         # The first words of each memory are flags; the rest is shared out.
@@ -121,6 +131,10 @@ class Sequence:
     def _length(self, draw, element, most) -> int:
         config = self.config
         wave, payload, flit = config.wave_bytes, config.payload_bytes, config.flit_bytes
+        if self._edge is not None:
+            (name, more), self._edge = self._edge, None
+            units = {None: 0, "flit": flit, "payload": payload, "wave": wave, "two waves": 2 * wave}
+            return units[name] + more * element
         unit = draw.choice((0, flit, payload, wave, wave, 2 * wave, 3 * wave, draw.randrange(most)))
         length = unit + element * draw.choice((-1, 0, 0, 1, draw.randrange(-4, 5)))
         return min(max(length // element * element, self._shortest), most // element * element)
