@@ -118,7 +118,8 @@ class MemoriesBench(Bench):
             memory.draw = draw
             memory.willing = {name: pattern(shape, draw) for name in ("ar", "r", "aw", "w", "b")}
             memory.read_latency = draw.choice((1, 2, draw.randint(1, 60)))
-            memory.write_latency = draw.choice((1, 2, draw.randint(1, 60)))
+            # The longest is long enough for as many waves to wait as the switch lets.
+            memory.write_latency = draw.choice((1, 2, draw.randint(1, 60), draw.randint(200, 400)))
             memory.single_ported = draw.random() < 0.3
             memory.read_error = lambda burst, beat: OKAY
             memory.write_error = lambda burst: OKAY

@@ -110,7 +110,8 @@ BINS: dict[str, Group] = {
         "most waves reading at once, of 4", _every(0, 1, 2, 3, "all")
     ),
     "switch.writing": Group(
-        "most waves in their write phase at once", _every("0", "1", "2-4", "5+")
+        "most waves in their write phase at once", _every("1", "2-4", "5+"),
+        unreachable={"0": "every operation has a wave that ends, be it one that writes nothing"},
     ),
     "switch.code": Group(
         "how an operation ended",
