@@ -335,7 +335,7 @@ def test_other_files_are_refused(monkeypatch, tmp_path, capsys, text, message):
     monkeypatch.chdir(tmp_path)
     if text is not None:
         (tmp_path / "x.json").write_text(text)
-    assert main(["--out", "a", "--trace", "x.json"]) == 1
+    assert main(["--out", "a", "--trace", "x.json"]) == 2
     error = capsys.readouterr().err
     assert error.startswith(f"error: {message}")
     assert error.count("\n") == 1
