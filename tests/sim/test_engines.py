@@ -1,8 +1,8 @@
 """Both engines on one small system: equal on every port, in every cycle, and in every byte."""
 
 import gc
-import random
 import os
+import random
 import subprocess
 import sys
 from pathlib import Path
