@@ -17,7 +17,7 @@ export AMARANTH_USE_YOSYS := builtin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 # One thread for matrix products in each test worker: the workers fill the cores already.
-# Models of short tests are sooner compiled than run: the compiler takes half the time with -O1.
+# Models of short tests run for few cycles: what -O1 saves in compiling is more than it costs.
 QUICK := TIDEGATE_CXXFLAGS=-O1
 PYTEST := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(PY) -m pytest -n $(JOBS) --dist worksteal
 INSTALL := $(PY) -m pip install --quiet --constraint constraints.txt

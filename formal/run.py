@@ -14,6 +14,7 @@ from rich.table import Table
 
 from hdl.config import unknown_name
 
+from .arguments import BAD_ARGUMENT, DONE, FAILURE, ArgumentError, Parser
 from .check import FaultRow, Row, caught, check
 from .proof import Proof
 from .proofs import PROOFS
@@ -21,26 +22,13 @@ from .sby import SolverError
 
 __all__ = ["main"]
 
-#: Exit codes, as of every command of the project.
-DONE, FAILURE, BAD_ARGUMENT = 0, 1, 2
 
 #: Columns of a table in a file or a pipe.
 LINE = 150
 
 
-class ArgumentError(ValueError):
-    """A bad argument; the message names it, the rule and the value."""
-
-
-class _Parser(argparse.ArgumentParser):
-    """One line for a bad argument, without the usage text."""
-
-    def error(self, message):
-        raise ArgumentError(message)
-
-
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = Parser(
         prog="python -m formal",
         description="Prove properties of the design's components with SymbiYosys.",
         epilog="Exit status: 0 everything is proved; 1 something is not, and the waveform of it is "

@@ -13,6 +13,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from formal.arguments import BAD_ARGUMENT, DONE, FAILURE, ArgumentError, Parser
 from hdl.config import unknown_name
 
 from .components import COMPONENTS
@@ -20,26 +21,13 @@ from .judging import CAUGHT, EQUIVALENT, EXPLAINED, SURVIVED, JudgeError, Mutant
 
 __all__ = ["main", "totals"]
 
-#: Exit codes, as of every command of the project.
-DONE, FAILURE, BAD_ARGUMENT = 0, 1, 2
 
 #: Faults of a component, and what they are drawn by, unless told.
 COUNT, SEED = 12, 1
 
 
-class ArgumentError(ValueError):
-    """A bad argument; the message names it, the rule and the value."""
-
-
-class _Parser(argparse.ArgumentParser):
-    """One line for a bad argument, without the usage text."""
-
-    def error(self, message):
-        raise ArgumentError(message)
-
-
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = Parser(
         prog="python -m mutation",
         description="Plant faults in the design, and count those that tests and proofs notice.",
         epilog="Exit status: 0 every fault is caught, equivalent or explained; 1 one survived; "

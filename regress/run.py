@@ -7,6 +7,7 @@ import sys
 import time
 from pathlib import Path
 
+from formal.arguments import BAD_ARGUMENT, DONE, FAILURE, ArgumentError, Parser
 from hdl.config import unknown_name
 
 from .items import PARTS, Item, Options, items
@@ -15,24 +16,11 @@ from .summary import summarize, write
 
 __all__ = ["main"]
 
-#: Exit codes, as of every command of the project.
-DONE, FAILURE, BAD_ARGUMENT = 0, 1, 2
 FOLDER = Path("build") / "regress"
 
 
-class ArgumentError(ValueError):
-    """A bad argument; the message names it, the rule and the value."""
-
-
-class _Parser(argparse.ArgumentParser):
-    """One line for a bad argument, without the usage text."""
-
-    def error(self, message):
-        raise ArgumentError(message)
-
-
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = Parser(
         prog="python -m regress",
         description="Run everything that checks the design: tests, benches, proofs, mutation.",
         epilog="Exit status: 0 all that ran passed; 1 something failed; 2 a bad argument. What "
