@@ -124,9 +124,9 @@ class TableBench(Bench):
     async def take(self, wave: Wave) -> tuple[list[int], list[int]]:
         """Read a complete wave out; its flits, and the scales beside them."""
         ports = self.ports
-        ports.set("taken", 1)
+        ports.set("look_ups__0__taken", 1)
         await self.step()
-        ports.set("taken", 0)
+        ports.set("look_ups__0__taken", 0)
         pipeline: deque[int] = deque()
         flits, scales = [], []
         for number in range(len(wave.flits) + READ_DELAY):
@@ -208,14 +208,14 @@ async def waves_in_any_order(bench: TableBench, case: Case):
     compare("strays", [bench.strays - before], [strays])
     draw.shuffle(waves)
     for wave in waves:
-        bench.ports.set("entry", wave.entry)
+        bench.ports.set("look_ups__0__entry", wave.entry)
         await bench.step(2)
-        compare("ready", [bench.ports.get("ready")], [1])
-        compare("response", [bench.ports.get("response")], [wave.worst])
+        compare("ready", [bench.ports.get("look_ups__0__ready")], [1])
+        compare("response", [bench.ports.get("look_ups__0__response")], [wave.worst])
         flits, scales = await bench.take(wave)
         _check(bench, wave, flits, scales)
         await bench.step(2)
-        compare("ready after it was taken", [bench.ports.get("ready")], [0])
+        compare("ready after it was taken", [bench.ports.get("look_ups__0__ready")], [0])
 
 
 def _check(bench: TableBench, wave: Wave, flits: list[int], scales: list[int]):
@@ -237,14 +237,14 @@ async def not_ready_before_the_last_beat(bench: TableBench, case: Case):
     bench.data.idle = pattern("always", draw)
     wave = bench.wave(draw, draw.randrange(bench.config.waves), errors=False)
     await bench.reserve(wave)
-    bench.ports.set("entry", wave.entry)
+    bench.ports.set("look_ups__0__entry", wave.entry)
     draw.shuffle(wave.packets)
     beats = [beat for packet in wave.packets for beat in to_beats(packet)]
     taken = bench.data.taken + len(beats)
     bench.data.send(*beats)
     while bench.data.taken < taken:
         await bench.step()
-        compare("ready before the last beat", [bench.ports.get("ready")], [0])
+        compare("ready before the last beat", [bench.ports.get("look_ups__0__ready")], [0])
     await bench.step()
-    compare("ready behind the last beat", [bench.ports.get("ready")], [1])
+    compare("ready behind the last beat", [bench.ports.get("look_ups__0__ready")], [1])
     await bench.take(wave)

@@ -31,7 +31,7 @@ class WaveTableContract(Specification):
         tag_packet = header.tag[: packet_bits(config)]
         here = table.i.valid & (tag_entry == self._entry)
         reserves = table.reserve.valid & (table.reserve.entry == self._entry)
-        takes = table.taken & (table.entry == self._entry)
+        takes = table.look_ups[0].taken & (table.look_ups[0].entry == self._entry)
         reserved, reading = Signal(), Signal()
         generation = Signal.like(table.reserve.generation, name="reserved_generation")
         arrived = Signal(config.packets_per_wave, name="arrived_of_entry")
@@ -39,7 +39,7 @@ class WaveTableContract(Specification):
         self.assume("reserves_what_is_free", ~reserves | ~reserved)
         # The wave controller reserves for data; the first packet always has some.
         self.assume("reserves_for_data", ~table.reserve.valid | ~table.reserve.absent[0])
-        self.assume("takes_what_is_ready", ~table.taken | table.ready)
+        self.assume("takes_what_is_ready", ~table.look_ups[0].taken | table.look_ups[0].ready)
         self.assume(
             "answers_follow_requests",
             ~(reserves & in_packet & (self._last_entry == self._entry))
@@ -111,22 +111,22 @@ class WaveTableContract(Specification):
         return in_packet, index
 
     def _declare_ready(self, table, reserved, arrived, worst):
-        asked = table.entry == self._entry
+        asked = table.look_ups[0].entry == self._entry
         self.always(
             "ready_exactly_when_complete",
-            table.ready == (reserved & arrived.all()),
+            table.look_ups[0].ready == (reserved & arrived.all()),
             "An entry is ready when it is reserved and the last beat of each of its packets has "
             "come, and only then: not before, and not again once it is taken.",
             when=asked,
-            trace=asked & table.ready,
+            trace=asked & table.look_ups[0].ready,
         )
         self.always(
             "reports_the_worst_response",
-            table.response.as_value() == worst,
+            table.look_ups[0].response.as_value() == worst,
             "The response of an entry that is ready is the worst among its beats; an answer "
             "without data counts as an error.",
-            when=asked & table.ready,
-            trace=asked & table.ready & (worst == Response.SLVERR),
+            when=asked & table.look_ups[0].ready,
+            trace=asked & table.look_ups[0].ready & (worst == Response.SLVERR),
         )
 
     def _store(self, m, accepts, tag_packet, index, reserved, arrived):

@@ -130,7 +130,8 @@ class SwitchConfig:
         Memory of one rank: a multiple of the flit, at least a wave; an access beyond it is a
         decode error.
     contexts
-        Tenants: barrier and instruction queue each. This version builds one.
+        Tenants, 1..8, at most as many as ``waves``: each has a barrier, instructions, members,
+        windows and a share of the wave tables of its own.
     queue_depth
         Instructions that a context's queue holds, 1..64.
     formats
@@ -256,8 +257,9 @@ class SwitchConfig:
         self._between("address_bits", 12, 48)
         self._between("memory_bytes", self.wave_bytes, 1 << self.address_bits)
         self._multiple("memory_bytes", "flit_bytes")
-        if self.contexts != 1:
-            rule = "must be 1 (several contexts are not built yet)"
+        self._between("contexts", 1, 8)
+        if self.contexts > self.waves:
+            rule = f"must be at most waves ({self.waves}), so that each has an entry"
             self._refuse("contexts", rule, self.contexts)
         self._between("queue_depth", 1, 64)
         if not self.formats:
@@ -484,6 +486,16 @@ class SwitchConfig:
     def requests_per_wave(self) -> int:
         """Read requests of a whole wave."""
         return self.wave_bytes // self.read_request_bytes
+
+    @property
+    def subsets(self) -> bool:
+        """Whether an operation may have fewer ranks than there are."""
+        return self.contexts > 1
+
+    @property
+    def recovers(self) -> bool:
+        """Whether a context outlives ranks that fail, and emulated ranks can fail."""
+        return self.contexts > 1
 
     @property
     def sliced(self) -> bool:

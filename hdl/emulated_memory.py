@@ -14,6 +14,8 @@ __all__ = ["EmulatedMemory", "Jitter", "RandomBits"]
 #: longest latency with jitter (2^15 + 2^10 cycles), and how long a burst that is due may wait
 #: behind others (2^19: seven of 256 beats, each stalled with probability 255/256).
 DUE_BITS = 20
+#: The same where a channel may stand still for as long as a host likes.
+LONG_DUE_BITS = 32
 #: Burst addresses that the memory holds, beyond those that the endpoint may have outstanding.
 SPARE_BURSTS = 4
 #: Channels that can refuse beats, in the order of their bytes in the ``stalls`` registers.
@@ -84,6 +86,9 @@ class EmulatedMemory(wiring.Component):
     stalls : five thresholds of 8 bits, for ar, r, aw, w and b: a beat is refused or held back in a
         cycle with probability threshold / 256
     seed, reseed : start the pseudo-random sequence
+    hold : where ranks can fail: channels that stand still
+    bad_read, read_error, bad_write, write_error : likewise: reads of this flit (a byte address) end
+        with this response on its beat, writes on that of their burst; 0 is none
     read_first : where the core forwards: no write beat is taken while a read waits, as in a memory
         with one port that prefers reads
 
@@ -103,6 +108,7 @@ class EmulatedMemory(wiring.Component):
 
     def __init__(self, config: SwitchConfig):
         self._config = config
+        self._due_bits = LONG_DUE_BITS if config.recovers else DUE_BITS
         axi = Axi4Signature(address_bits=config.address_bits, data_bytes=config.flit_bytes)
         super().__init__(
             {
@@ -116,14 +122,25 @@ class EmulatedMemory(wiring.Component):
                 "reseed": In(1),
             }
             | ({"read_first": In(1)} if config.forwards else {})
+            | (self._faults() if config.recovers else {})
         )
+
+    def _faults(self):
+        flit = In(self._config.address_bits)
+        return {
+            "hold": In(len(STALL_CHANNELS)),
+            "bad_read": flit,
+            "read_error": In(Response),
+            "bad_write": flit,
+            "write_error": In(Response),
+        }
 
     def elaborate(self, platform):
         m = Module()
         m.submodules.random = random = RandomBits()
         m.submodules.read_jitter = read_jitter = Jitter()
         m.submodules.write_jitter = write_jitter = Jitter()
-        now = Signal(DUE_BITS)
+        now = Signal(self._due_bits)
         m.d.sync += now.eq(now + 1)
         m.d.comb += [
             random.seed.eq(self.seed),
@@ -137,10 +154,31 @@ class EmulatedMemory(wiring.Component):
         for index, channel in enumerate(STALL_CHANNELS):
             byte = slice(8 * index, 8 * index + 8)
             stalled[channel] = Signal(name=f"stalled_{channel}")
-            m.d.sync += stalled[channel].eq(random.bits[byte] < self.stalls[byte])
+            stands = self.hold[index] if self._config.recovers else 0
+            m.d.sync += stalled[channel].eq((random.bits[byte] < self.stalls[byte]) | stands)
         self._read(m, now, read_jitter.extra, stalled)
         self._write(m, now, write_jitter.extra, stalled)
         return m
+
+    def _error(self, kind, flit):
+        """The response that reads or writes of a flit are told to have; None where none can be."""
+        if not self._config.recovers:
+            return None
+        bad = getattr(self, f"bad_{kind}")[self._config.flit_address_bits :]
+        return Mux(flit == bad, getattr(self, f"{kind}_error"), Response.OKAY)
+
+    @staticmethod
+    def _response(outside, error):
+        inside = Response.OKAY if error is None else error
+        return Mux(outside, Response.DECERR, inside)
+
+    def _keep_error(self, m, error, take, flit):
+        """Of the beats of a burst, the worst."""
+        earlier, now = Signal(2), Signal(2)
+        bad = self._error("write", flit)
+        m.d.comb += [now.eq(Mux(bad > earlier, bad, earlier)), error.eq(now)]
+        with m.If(take):
+            m.d.sync += earlier.eq(Mux(self.axi.wlast, 0, now))
 
     def _burst_layout(self):
         return data.StructLayout(
@@ -149,7 +187,7 @@ class EmulatedMemory(wiring.Component):
                 "flit": self.storage.read_address.shape(),
                 "length": unsigned(8),
                 "outside": unsigned(1),
-                "due": unsigned(DUE_BITS),
+                "due": unsigned(self._due_bits),
             }
         )
 
@@ -159,10 +197,9 @@ class EmulatedMemory(wiring.Component):
         inside = len(self.storage.read_address)
         return flit[inside:].any() | (flit[:inside] + length >= self._config.memory_flits)
 
-    @staticmethod
-    def _reached(now, due):
+    def _reached(self, now, due):
         """Whether a time stamp is due, as time wraps round."""
-        return ~(now - due)[DUE_BITS - 1]
+        return ~(now - due)[self._due_bits - 1]
 
     def _read(self, m, now, jitter, stalled):
         axi = self.axi
@@ -191,6 +228,7 @@ class EmulatedMemory(wiring.Component):
         beat = Signal(8)
         read = Signal()
         last = Signal()
+        bad = self._error("read", burst.flit + beat)
         m.d.comb += [
             read.eq(
                 oldest.valid
@@ -211,7 +249,7 @@ class EmulatedMemory(wiring.Component):
                 axi.rvalid.eq(1),
                 axi.rlast.eq(last),
                 axi.rid.eq(burst.id),
-                axi.rresp.eq(Mux(burst.outside, Response.DECERR, Response.OKAY)),
+                axi.rresp.eq(self._response(burst.outside, bad)),
                 beat.eq(Mux(last, 0, beat + 1)),
             ]
 
@@ -220,7 +258,12 @@ class EmulatedMemory(wiring.Component):
         m.submodules.write_bursts = bursts = Queue(self._burst_layout(), depth=SPARE_BURSTS)
         m.submodules.write_answers = answers = Queue(
             data.StructLayout(
-                {"id": axi.bid.shape(), "outside": unsigned(1), "due": unsigned(DUE_BITS)}
+                {
+                    "id": axi.bid.shape(),
+                    "outside": unsigned(1),
+                    "due": unsigned(self._due_bits),
+                }
+                | ({"error": Response} if self._config.recovers else {})
             ),
             depth=2 * SPARE_BURSTS,
         )
@@ -257,6 +300,8 @@ class EmulatedMemory(wiring.Component):
         with m.If(take):
             m.d.sync += beat.eq(Mux(axi.wlast, 0, beat + 1))
 
+        if self._config.recovers:
+            self._keep_error(m, answers.i.payload.error, take, burst.flit + beat)
         answer = answers.o.payload
         shown = Signal()  # once valid, a response stays
         m.d.comb += [
@@ -265,6 +310,8 @@ class EmulatedMemory(wiring.Component):
             ),
             answers.o.ready.eq(axi.bvalid & axi.bready),
             axi.bid.eq(answer.id),
-            axi.bresp.eq(Mux(answer.outside, Response.DECERR, Response.OKAY)),
+            axi.bresp.eq(
+                self._response(answer.outside, answer.error if self._config.recovers else None)
+            ),
         ]
         m.d.sync += shown.eq(axi.bvalid & ~axi.bready)

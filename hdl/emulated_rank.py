@@ -1,17 +1,18 @@
 """An accelerator as the switch meets it: endpoint, memory, and a program that arrives and waits."""
 
-from amaranth import Module, Signal
+from amaranth import Array, Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
+from .accelerator.window import WINDOW_WORDS, WORD_BITS
 from .axi_slice import AxiSlice
 from .config import SwitchConfig
 from .emulated_memory import EmulatedMemory
 from .interfaces import LinkSignature, Response, StorageSignature
-from .registers import RANK_PAGE, RegisterBank, RegisterBus, rank_registers
+from .registers import RANK_PAGE, RegisterBank, RegisterBus, program_register, rank_registers
 from .traffic.generator import TrafficGenerator
 from .traffic.settings import traffic_settings, traffic_totals
-from .transport.endpoint import Arrival, Endpoint
+from .transport.endpoint import Arrival, Endpoint, arrival_layout
 
 __all__ = ["EmulatedRank", "FlagWatch", "RankProgram"]
 
@@ -25,6 +26,8 @@ class FlagWatch(wiring.Component):
     -------
     storage write port (``write_enable``, ``write_address``, ``write_data``, ``write_strobe``)
     address : byte address of the flag, a multiple of 8
+    moved : the address changes, and what was seen elsewhere is no flag; where there are several
+        contexts
     seen : a flag is written in this cycle; ``flag`` holds it from the next on
     """
 
@@ -37,6 +40,7 @@ class FlagWatch(wiring.Component):
                 for name in ("write_enable", "write_address", "write_data", "write_strobe")
             }
             | {"address": In(config.address_bits), "seen": Out(1), "flag": Out(FLAG_BITS)}
+            | ({"moved": In(1)} if config.contexts > 1 else {})
         )
 
     def elaborate(self, platform):
@@ -58,6 +62,9 @@ class FlagWatch(wiring.Component):
         )
         with m.If(self.seen):
             m.d.sync += self.flag.eq(data)
+        if self._config.contexts > 1:
+            with m.If(self.moved):
+                m.d.sync += self.flag.eq(0)
         return m
 
 
@@ -67,6 +74,8 @@ class RankProgram(wiring.Component):
     Members
     -------
     go : start
+    posts, words : where there are several contexts: write the words of the context's window before
+        each arrival, but for the first, which is that
     count, epoch, delay : see the registers of the same name
     arrival : to the endpoint
     flag_epoch : epoch of the last flag; the wait ends when it is the awaited one or a later one
@@ -74,25 +83,33 @@ class RankProgram(wiring.Component):
     done : not running
     """
 
-    def __init__(self):
+    def __init__(self, config: SwitchConfig | None = None):
+        self._windows = config is not None and config.contexts > 1
+        arrival = arrival_layout(config) if self._windows else Arrival
         super().__init__(
             {
                 "go": In(1),
                 "count": In(16),
                 "epoch": In(32),
                 "delay": In(32),
-                "arrival": Out(stream.Signature(Arrival)),
+                "arrival": Out(stream.Signature(arrival)),
                 "flag_epoch": In(32),
                 "arriving": Out(1),
                 "done": Out(1, init=1),
             }
+            | (self._posting() if self._windows else {})
         )
+
+    @staticmethod
+    def _posting():
+        return {"posts": In(1), "words": In(WORD_BITS).array(len(WINDOW_WORDS) - 1)}
 
     def elaborate(self, platform):
         m = Module()
         left = Signal(16)
         epoch = Signal(32)
         waited = Signal(32)
+        word = Signal(range(len(WINDOW_WORDS) + 1))
         reached = ~(self.flag_epoch - epoch)[31]
         m.d.comb += self.arrival.payload.epoch.eq(epoch)
         with m.FSM(name="program"):
@@ -110,6 +127,22 @@ class RankProgram(wiring.Component):
                 with m.If(waited == self.delay):
                     m.d.comb += self.arriving.eq(1)
                     m.next = "ARRIVE"
+                    if self._windows:
+                        m.d.sync += word.eq(1)
+                        with m.If(self.posts):
+                            m.next = "POST"
+            if self._windows:
+                with m.State("POST"):
+                    last = word == len(self.words)
+                    m.d.comb += [
+                        self.arrival.valid.eq(1),
+                        self.arrival.payload.word.eq(word),
+                        self.arrival.payload.value.eq(Array(self.words)[word - 1]),
+                    ]
+                    with m.If(self.arrival.ready):
+                        m.d.sync += word.eq(word + 1)
+                        with m.If(last):
+                            m.next = "ARRIVE"
             with m.State("ARRIVE"):
                 m.d.comb += self.arrival.valid.eq(1)
                 with m.If(self.arrival.ready):
@@ -121,6 +154,41 @@ class RankProgram(wiring.Component):
                     with m.If(left == 1):
                         m.d.sync += self.done.eq(1)
                         m.next = "IDLE"
+        return m
+
+
+class ArrivalMerge(wiring.Component):
+    """The arrivals of several contexts' programs, one after the other.
+
+    Members
+    -------
+    i : by context; what context it is for stands in its place only
+    o : to the endpoint; one that is offered stays until it is taken
+    """
+
+    def __init__(self, config: SwitchConfig):
+        self._contexts = config.contexts
+        arrival = stream.Signature(arrival_layout(config))
+        super().__init__({"i": In(arrival).array(config.contexts), "o": Out(arrival)})
+
+    def elaborate(self, platform):
+        m = Module()
+        chosen, busy = Signal(range(self._contexts)), Signal()
+        m.d.comb += [
+            self.o.valid.eq(busy),
+            self.o.payload.context.eq(chosen),
+        ]
+        for name in ("epoch", "word", "value"):
+            offered = Array(getattr(i.payload, name) for i in self.i)
+            m.d.comb += getattr(self.o.payload, name).eq(offered[chosen])
+        with m.If(busy):
+            m.d.sync += busy.eq(~self.o.ready)
+        with m.Else():
+            for context, i in enumerate(self.i):
+                with m.If(i.valid):
+                    m.d.sync += [chosen.eq(context), busy.eq(1)]
+        for context, i in enumerate(self.i):
+            m.d.comb += i.ready.eq(busy & (chosen == context) & self.o.ready)
         return m
 
 
@@ -137,7 +205,7 @@ class EmulatedRank(wiring.Component):
     rx, tx : the link from and to the switch
     storage : the memory's array
     bus : registers (`RegisterBus`, page 16 + rank)
-    go, done : the program
+    go, done : by context, the program
     traffic_go, traffic_done : where the core forwards: the traffic generator
     now : cycles since reset, for time stamps
     """
@@ -151,8 +219,8 @@ class EmulatedRank(wiring.Component):
                 "tx": Out(LinkSignature(config)),
                 "storage": Out(StorageSignature(config)),
                 "bus": In(RegisterBus()),
-                "go": In(1),
-                "done": Out(1),
+                "go": In(config.contexts),
+                "done": Out(config.contexts),
                 "now": In(32),
             }
             | ({"traffic_go": In(1), "traffic_done": Out(1)} if config.forwards else {})
@@ -166,8 +234,6 @@ class EmulatedRank(wiring.Component):
         )
         m.submodules.endpoint = endpoint = Endpoint(config, rank=self._rank)
         m.submodules.memory = memory = EmulatedMemory(config)
-        m.submodules.program = program = RankProgram()
-        m.submodules.watch = watch = FlagWatch(config)
         connect(m, flipped(self.bus), registers.bus)
         connect(m, flipped(self.rx), endpoint.rx)
         connect(m, endpoint.tx, flipped(self.tx))
@@ -176,38 +242,69 @@ class EmulatedRank(wiring.Component):
         else:
             connect(m, endpoint.axi, memory.axi)
             connect(m, memory.storage, flipped(self.storage))
-        connect(m, program.arrival, endpoint.arrival)
+        programs = [self._program(m, registers, context) for context in range(config.contexts)]
+        self._connect_arrivals(m, programs, endpoint)
         self._set_memory(m, registers, memory)
-        for name in ("write_enable", "write_address", "write_data", "write_strobe"):
-            m.d.comb += getattr(watch, name).eq(getattr(self.storage, name))
 
         refused = Signal(16)
-        m.d.comb += [
-            program.go.eq(self.go),
-            program.count.eq(registers.count),
-            program.epoch.eq(registers.epoch),
-            program.delay.eq(registers.delay),
-            program.flag_epoch.eq(watch.flag[:32]),
-            self.done.eq(program.done),
-            watch.address.eq(registers.flag_address),
-            registers.flag.eq(watch.flag),
-            registers.refused.eq(refused),
-        ]
+        m.d.comb += registers.refused.eq(refused)
         m.d.sync += refused.eq(
             refused + (endpoint.acknowledged & (endpoint.acknowledgement != Response.OKAY))
         )
-        for event, kept in (
-            (program.arriving, registers.arrive_time),
-            (watch.seen, registers.flag_time),
-        ):
-            stamp = Signal(32, name=f"{kept.name}_stamp")
-            with m.If(event):
-                m.d.sync += stamp.eq(self.now)
-            m.d.comb += kept.eq(stamp)
         if config.forwards:
             m.d.comb += memory.read_first.eq(registers.read_first)
             self._make_traffic(m, registers, endpoint)
         return m
+
+    def _program(self, m, registers, context):
+        """One context's program and what it polls; with their registers."""
+        config = self._config
+        prefix = "" if config.contexts == 1 else f"{context}_"
+        m.submodules[f"{prefix}program"] = program = RankProgram(config)
+        m.submodules[f"{prefix}watch"] = watch = FlagWatch(config)
+
+        def register(name):
+            return getattr(registers, program_register(config, name, context))
+
+        for name in ("write_enable", "write_address", "write_data", "write_strobe"):
+            m.d.comb += getattr(watch, name).eq(getattr(self.storage, name))
+        m.d.comb += [
+            program.go.eq(self.go[context]),
+            program.count.eq(register("count")),
+            program.epoch.eq(register("epoch")),
+            program.delay.eq(register("delay")),
+            program.flag_epoch.eq(watch.flag[:32]),
+            self.done[context].eq(program.done),
+            watch.address.eq(register("flag_address")),
+            register("flag").eq(watch.flag),
+        ]
+        if config.contexts > 1:
+            before = Signal(config.address_bits, name=f"flag_address_{context}_before")
+            m.d.sync += before.eq(watch.address)
+            m.d.comb += [
+                watch.moved.eq(before != watch.address),
+                program.posts.eq(register("posts")),
+                *(
+                    word.eq(register(f"window_{name}"))
+                    for word, name in zip(program.words, list(WINDOW_WORDS)[1:], strict=True)
+                ),
+            ]
+        for event, name in ((program.arriving, "arrive_time"), (watch.seen, "flag_time")):
+            kept = program_register(config, name, context)
+            stamp = Signal(32, name=f"{kept}_stamp")
+            with m.If(event):
+                m.d.sync += stamp.eq(self.now)
+            m.d.comb += getattr(registers, kept).eq(stamp)
+        return program
+
+    def _connect_arrivals(self, m, programs, endpoint):
+        if len(programs) == 1:
+            connect(m, programs[0].arrival, endpoint.arrival)
+            return
+        m.submodules.arrivals = merge = ArrivalMerge(self._config)
+        for program, i in zip(programs, merge.i, strict=True):
+            connect(m, program.arrival, i)
+        connect(m, merge.o, endpoint.arrival)
 
     def _connect_sliced(self, m, manager, memory):
         """The bus behind slices, and the array behind a register.
@@ -259,5 +356,8 @@ class EmulatedRank(wiring.Component):
             memory.stalls.eq(registers.stalls),
             memory.seed.eq(registers.seed),
         ]
+        if self._config.recovers:
+            for name in ("hold", "bad_read", "read_error", "bad_write", "write_error"):
+                m.d.comb += getattr(memory, name).eq(getattr(registers, name))
         # The strobe comes with the write; the register holds the seed one cycle later.
         m.d.sync += memory.reseed.eq(registers.seed_written)

@@ -4,7 +4,8 @@ Hardware decode, the host's names and the docs come from these tables alone.
 
 Address: bits 15..10 name a page of 256 words, bits 9..2 a word. Page 0 is the switch, page 1 the
 system around it, page 16 + r the emulated rank r. Where there is a trace buffer, page 2 has its
-registers, and page 3 shows a part of its records.
+registers, and page 3 shows a part of its records. Where there are several contexts, page 4 counts
+what goes through the ports, and page 8 + c is context c.
 """
 
 from collections.abc import Sequence
@@ -15,6 +16,10 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from . import __version__
+from .accelerator.outstanding import outstanding_limit
+from .accelerator.recovery import WATCHDOG_BITS
+from .accelerator.totals import CONTEXT_TOTALS, port_totals
+from .accelerator.window import WINDOW_WORDS, WORD_BITS
 from .config import KNOWN_FORMATS, SwitchConfig
 from .interfaces import Axi4LiteSignature, Format, Response
 from .traffic.settings import traffic_settings, traffic_totals
@@ -28,7 +33,11 @@ __all__ = [
     "RegisterBank",
     "RegisterBus",
     "addresses",
+    "context_page",
+    "context_registers",
+    "program_register",
     "join_buses",
+    "port_registers",
     "rank_registers",
     "switch_registers",
     "system_registers",
@@ -41,7 +50,8 @@ WORD_BYTES = 4
 PAGE_WORDS = 256
 PAGE_BYTES = PAGE_WORDS * WORD_BYTES
 #: Pages.
-SWITCH_PAGE, SYSTEM_PAGE, TRACE_PAGE, TRACE_WINDOW_PAGE, RANK_PAGE = 0, 1, 2, 3, 16
+SWITCH_PAGE, SYSTEM_PAGE, TRACE_PAGE, TRACE_WINDOW_PAGE, PORT_PAGE = 0, 1, 2, 3, 4
+CONTEXT_PAGE, RANK_PAGE = 8, 16
 
 
 @dataclass(frozen=True)
@@ -94,37 +104,57 @@ def _version_word() -> int:
     return major << 16 | minor << 8 | patch
 
 
-def switch_registers(config: SwitchConfig) -> list[Register]:
-    """Registers of the switch: identity, posting, status, counters."""
+def _each(config: SwitchConfig, name, access, width, meaning, reset=0) -> list[Register]:
+    """A register for each rank."""
+    return [
+        Register(f"{name}_{rank}", access, width, f"{meaning} {rank}", reset)
+        for rank in range(config.ranks)
+    ]
 
-    def each(name, access, width, meaning):
-        return [
-            Register(f"{name}_{rank}", access, width, f"{meaning} {rank}")
-            for rank in range(config.ranks)
-        ]
 
-    def forwarded(*registers):
-        return registers if config.forwards else ()
+def context_page(config: SwitchConfig, context: int) -> int:
+    """Where a context's registers are: with the switch's if it is the only one."""
+    return SWITCH_PAGE if config.contexts == 1 else CONTEXT_PAGE + context
+
+
+def context_registers(config: SwitchConfig, context: int = 0) -> list[Register]:
+    """Registers of one context: posting and status, and where there are several what is its own.
+
+    After a reset context 0 is enabled, with every rank and all of their memories.
+    """
+    ranks = config.ranks
+    everyone = (1 << ranks) - 1
+
+    def each(name, access, width, meaning, reset=0):
+        return _each(config, name, access, width, meaning, reset)
 
     def quantized(*registers):
         return registers if config.quantizes else ()
 
+    def several(*registers):
+        return registers if config.contexts > 1 else ()
+
+    def subsets(*registers):
+        return registers if config.subsets else ()
+
     formats = ", ".join(f"{Format[name.upper()].value} {name}" for name in KNOWN_FORMATS
                         if name != "inq8" or config.quantizes)  # fmt: skip
-    sticky = ["a sum is NaN", "an overflow"] + (
-        ["a scale is NaN", "a block is clamped"] if config.quantizes else []
-    )
-    events = ", ".join(f"bit {bit} {event}" for bit, event in enumerate(sticky))
+    first = int(context == 0)
+    bits = config.memory_bytes.bit_length()
     return [
-        Register("identity", "ro", 32, "reads 0x54474154", IDENTITY, constant=True),
-        Register("version", "ro", 32, "major, minor, patch", _version_word(), constant=True),
-        Register(
-            "config_digest", "ro", 32, "first 8 digits of the configuration's digest",
-            int(config.digest[:8], 16), constant=True,
+        *several(
+            Register("enable", "rw", 1, "1: takes instructions, and has a share of the entries",
+                     first),
+            Register("members", "rw", ranks, "ranks that belong to it; change it while idle",
+                     everyone * first),
+            *each("window_base", "rw", bits, "first byte that it may touch at rank"),
+            *each("window_limit", "rw", bits, "end of what it may touch at rank",
+                  config.memory_bytes * first),
         ),
-        Register(
-            "geometry", "ro", 32, "ranks (bits 7..0), flit bytes (15..8)",
-            config.ranks | config.flit_bytes << 8, constant=True,
+        *subsets(
+            Register("source_ranks", "rw", ranks, "ranks that the next instruction reads",
+                     everyone),
+            Register("destination_ranks", "rw", ranks, "ranks that it writes", everyone),
         ),
         Register("address_high", "rw", 32, "upper half of the address that is staged next"),
         *each("source", "wo", 32, "stages address_high and this as source at rank"),
@@ -149,6 +179,66 @@ def switch_registers(config: SwitchConfig) -> list[Register]:
         Register("last_waves", "ro", 32, "waves of it that every rank has acknowledged"),
         Register("epoch", "ro", 32, "epoch whose arrivals are being collected"),
         Register("arrived", "ro", config.ranks, "ranks that have arrived for it"),
+        *(recovery_registers(config) if config.recovers else ()),
+    ]  # fmt: skip
+
+
+def recovery_registers(config: SwitchConfig) -> list[Register]:
+    """Registers of one context that say what it does when something does not come."""
+    owed = outstanding_limit(config).bit_length()
+    return [
+        Register("in_band", "rw", 1,
+                 "1: instructions come from the members' windows, not from here; change it while"
+                 " idle"),
+        Register("watchdog", "rw", WATCHDOG_BITS,
+                 "cycles without progress that end an operation; 0: none do"),
+        Register("abort", "wo", 1, "ends what is queued and under way"),
+        Register("failing", "ro", 1, "1 from a failure until flags are sent"),
+        Register("draining", "ro", config.ranks, "ranks that still owe answers from before"),
+        Register("unreachable", "ro", config.ranks, "members that refuse an instruction as yet"),
+        Register("aborts", "ro", 16, "how often operations were ended since reset"),
+        Register("abort_code", "ro", 8, "status code of the last time"),
+        Register("abort_rank", "ro", 4, "rank that the code speaks of"),
+        *(
+            Register(f"total_{total.name}", "ro", total.bits, f"{total.meaning}, since clear")
+            for total in CONTEXT_TOTALS
+        ),
+        *_each(config, "owed_reads", "ro", owed, "packets of read data owed by rank"),
+        *_each(config, "owed_writes", "ro", owed, "write responses owed by rank"),
+    ]  # fmt: skip
+
+
+def switch_registers(config: SwitchConfig) -> list[Register]:
+    """Registers of the switch: identity, those of its context if it has one, counters."""
+
+    def each(name, access, width, meaning):
+        return _each(config, name, access, width, meaning)
+
+    def forwarded(*registers):
+        return registers if config.forwards else ()
+
+    def quantized(*registers):
+        return registers if config.quantizes else ()
+
+    def recovering(registers):
+        return registers if config.recovers else ()
+
+    sticky = ["a sum is NaN", "an overflow"] + (
+        ["a scale is NaN", "a block is clamped"] if config.quantizes else []
+    )
+    events = ", ".join(f"bit {bit} {event}" for bit, event in enumerate(sticky))
+    return [
+        Register("identity", "ro", 32, "reads 0x54474154", IDENTITY, constant=True),
+        Register("version", "ro", 32, "major, minor, patch", _version_word(), constant=True),
+        Register(
+            "config_digest", "ro", 32, "first 8 digits of the configuration's digest",
+            int(config.digest[:8], 16), constant=True,
+        ),
+        Register(
+            "geometry", "ro", 32, "ranks (bits 7..0), flit bytes (15..8)",
+            config.ranks | config.flit_bytes << 8, constant=True,
+        ),
+        *(context_registers(config) if config.contexts == 1 else ()),
         Register("refused_arrivals", "ro", 32, "arrivals that were answered with an error"),
         Register("stray_responses", "ro", 32, "responses that nobody waited for, dropped"),
         Register("flag_errors", "ro", 32, "flags whose write was answered with an error"),
@@ -162,6 +252,13 @@ def switch_registers(config: SwitchConfig) -> list[Register]:
             Register("blocks_nan", "ro", 32, "blocks whose scale became NaN"),
             Register("blocks_overflow", "ro", 32,
                      "blocks whose scale is the largest finite one, codes clamped"),
+        ),
+        *recovering(
+            [
+                Register("soft_reset", "wo", 1, "ends what every context has queued and under way"),
+                Register("forget", "wo", config.ranks,
+                         "ranks whose link was reset: what they owe will never come"),
+            ]
         ),
         Register("clear", "wo", 1, "sets what stands below to zero"),
         Register("sticky", "ro", len(sticky), f"what happened since clear: {events}"),
@@ -185,6 +282,17 @@ def switch_registers(config: SwitchConfig) -> list[Register]:
     ]  # fmt: skip
 
 
+def port_registers(config: SwitchConfig) -> list[Register]:
+    """What goes through the switch's ports and how it ends, where there are several contexts."""
+    return [
+        register
+        for total in port_totals(config)
+        for register in _each(
+            config, total.name, "ro", total.bits, f"{total.meaning} since clear, rank"
+        )
+    ]
+
+
 def system_registers(config: SwitchConfig) -> list[Register]:
     """Registers of the system around the switch."""
     traffic = [
@@ -192,9 +300,20 @@ def system_registers(config: SwitchConfig) -> list[Register]:
         Register("traffic_done", "ro", config.ranks,
                  "ranks whose ordinary requests are all answered"),
     ]  # fmt: skip
-    return [
+    starts = [
         Register("go", "wo", 1, "starts every rank's program in the same cycle"),
         Register("done", "ro", config.ranks, "ranks whose program has ended"),
+    ]
+    if config.contexts > 1:
+        starts = [
+            Register("go", "wo", config.contexts,
+                     "bit a context: starts every rank's program for it in the same cycle"),
+            Register("done", "ro", config.ranks, "ranks whose programs have all ended"),
+            Register("context_done", "ro", config.contexts,
+                     "contexts for which every rank's program has ended"),
+        ]  # fmt: skip
+    return [
+        *starts,
         Register("link_latency", "rw", 15,
                  "cycles of each link, held to 2..link_latency_max; change it while idle",
                  config.link_latency),
@@ -218,8 +337,54 @@ def trace_registers(config: SwitchConfig) -> list[Register]:
     ]  # fmt: skip
 
 
+def program_register(config: SwitchConfig, name: str, context: int) -> str:
+    """Name of a register that a rank has for each context: itself where there is only one."""
+    return name if config.contexts == 1 else f"{name}_{context}"
+
+
+def program_registers(config: SwitchConfig, context: int = 0) -> tuple[list, list]:
+    """What an emulated rank is told of its part in a context, and what came of it."""
+    first = int(config.contexts == 1)  # several: who takes part is said for each
+
+    def register(name, access, width, meaning, reset=0):
+        return Register(program_register(config, name, context), access, width, meaning, reset)
+
+    settings = [
+        register("count", "rw", 16, "operations that the program takes part in", first),
+        register("epoch", "rw", 32, "epoch of the first", 1),
+        register("delay", "rw", 32, "cycles before each arrival"),
+        register("flag_address", "rw", config.address_bits, "where this rank's flags are written"),
+    ]
+    if config.contexts > 1:
+        settings.append(register("posts", "rw", 1, "it writes these before each arrival"))
+        settings += [
+            register(f"window_{name}", "rw", WORD_BITS, f"word {number} of its window: {meaning}")
+            for number, (name, meaning) in enumerate(WINDOW_WORDS.items())
+            if number
+        ]
+    results = [
+        register("arrive_time", "ro", 32, "cycle in which the last arrival was issued"),
+        register("flag_time", "ro", 32, "cycle in which the last flag was in memory"),
+        register("flag", "ro", 64, "the last flag"),
+    ]
+    return settings, results
+
+
+def fault_registers(config: SwitchConfig) -> list[Register]:
+    """How an emulated rank fails, where contexts outlive that."""
+    return [
+        Register("hold", "rw", 5, "channels ar, r, aw, w and b that stand still"),
+        Register("bad_read", "rw", config.address_bits, "flit whose reads end with read_error"),
+        Register("read_error", "rw", 2, "AXI response of that flit's reads; 0: as others"),
+        Register("bad_write", "rw", config.address_bits, "flit whose writes end with write_error"),
+        Register("write_error", "rw", 2, "AXI response of that flit's writes; 0: as others"),
+    ]
+
+
 def rank_registers(config: SwitchConfig) -> list[Register]:
     """Registers of one emulated rank."""
+    programs = [program_registers(config, context) for context in range(config.contexts)]
+    settings, results = ([r for program in programs for r in program[part]] for part in (0, 1))
     traffic = [
         Register("read_first", "rw", 1, "no write beat is taken while a read waits"),
         *(
@@ -232,20 +397,16 @@ def rank_registers(config: SwitchConfig) -> list[Register]:
         ),
     ]
     return [
-        Register("count", "rw", 16, "operations that the program takes part in", 1),
-        Register("epoch", "rw", 32, "epoch of the first", 1),
-        Register("delay", "rw", 32, "cycles before each arrival"),
-        Register("flag_address", "rw", config.address_bits, "where this rank's flags are written"),
+        *settings,
         Register("memory_latency", "rw", 15, "cycles from a read address to its first beat",
                  config.memory_latency),
         Register("write_latency", "rw", 15, "cycles from a last write beat to its response", 1),
         Register("jitter", "rw", 10, "at most so many cycles more, at random"),
         Register("stalls", "rw", 40, "chance of a stall, of 256, for ar, r, aw, w and b"),
         Register("seed", "rw", 32, "of jitter and stalls; writing it starts them anew"),
-        Register("arrive_time", "ro", 32, "cycle in which the last arrival was issued"),
-        Register("flag_time", "ro", 32, "cycle in which the last flag was in memory"),
-        Register("flag", "ro", 64, "the last flag"),
+        *results,
         Register("refused", "ro", 16, "arrivals that the switch refused"),
+        *(fault_registers(config) if config.recovers else ()),
         *(traffic if config.forwards else ()),
     ]  # fmt: skip
 

@@ -5,18 +5,37 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from .accelerator.accelerator import Accelerator
+from .accelerator.address_check import WORD_SHIFT
 from .accelerator.counters import Counters
 from .accelerator.layouts import address_kinds
+from .accelerator.outstanding import outstanding_limit
+from .accelerator.totals import CONTEXT_TOTALS, Totals, port_totals
 from .accelerator.trace import RankTrace, WaveTrace
 from .accelerator.trace_buffer import TraceBuffer
 from .config import SwitchConfig
-from .interfaces import LinkSignature, is_inc
-from .registers import SWITCH_PAGE, RegisterBank, RegisterBus, join_buses, switch_registers
+from .interfaces import LinkSignature, Response, is_inc
+from .registers import (
+    PORT_PAGE,
+    SWITCH_PAGE,
+    RegisterBank,
+    RegisterBus,
+    context_page,
+    context_registers,
+    join_buses,
+    port_registers,
+    switch_registers,
+)
 from .transport.channels import accelerator_sources
 from .transport.core import Core
 from .transport.port import Port
 
-__all__ = ["Switch"]
+__all__ = ["Switch", "observers"]
+
+
+def observers(config: SwitchConfig) -> dict:
+    """The member with every context's waves: ``trace``, or where there are several ``traces``."""
+    trace = Out(WaveTrace(config))
+    return {"trace": trace} if config.contexts == 1 else {"traces": trace.array(config.contexts)}
 
 
 class Switch(wiring.Component):
@@ -27,7 +46,7 @@ class Switch(wiring.Component):
     rx, tx : by rank, the link from and to it
     bus : registers (`RegisterBus`, page 0; with a trace buffer also its pages)
     now : cycles since reset, for time stamps
-    trace, rank_trace : for observers
+    trace, rank_trace : for observers (see `observers`)
     """
 
     def __init__(self, config: SwitchConfig):
@@ -39,7 +58,7 @@ class Switch(wiring.Component):
                 "tx": Out(LinkSignature(config)).array(ranks),
                 "bus": In(RegisterBus()),
                 "now": In(32),
-                "trace": Out(WaveTrace(config)),
+                **observers(config),
                 "rank_trace": Out(RankTrace(config)).array(ranks),
             }
         )
@@ -66,25 +85,57 @@ class Switch(wiring.Component):
             connect(m, accelerator.rank_trace[rank], flipped(self.rank_trace[rank]))
             m.d.comb += starved[rank].eq(port.starved)
             ports.append(port)
-        connect(m, accelerator.trace, flipped(self.trace))
+        for inside, outside in zip(accelerator.traces, self._traces(), strict=True):
+            connect(m, inside, flipped(outside))
+        self._clear = registers.clear_written
+        if config.recovers:
+            self._soft_reset = registers.soft_reset_written
+            forgets = registers.forget_written
+            m.d.comb += accelerator.lost.eq(Mux(forgets, registers.forget, 0))
+        banks = self._context_banks(m, registers)
+        for context, bank in enumerate(banks):
+            self._context(m, context, bank, accelerator)
+        buses = [bank.bus for bank in dict.fromkeys((registers, *banks))]
+        if config.recovers:
+            m.submodules.port_registers = counted = RegisterBank(
+                port_registers(config), page=PORT_PAGE
+            )
+            self._count_ports(m, counted, accelerator)
+            buses.append(counted.bus)
         if config.trace_records:
-            self._trace(m, registers, accelerator)
-        else:
-            connect(m, flipped(self.bus), registers.bus)
+            buses.append(self._trace(m, accelerator))
+        join_buses(m, self.bus, buses)
         if config.forwards:
             self._forward(m, registers, ports)
-        self._post(m, registers, accelerator)
         self._count(m, registers, accelerator, counters, starved)
         self._report(m, registers, accelerator)
         return m
 
-    def _trace(self, m, registers, accelerator):
+    def _traces(self):
+        """The observers' ports, by context."""
+        return [self.trace] if self._config.contexts == 1 else self.traces
+
+    def _context_banks(self, m, registers):
+        """By context, the registers that have it: the switch's own, or a page each."""
+        config = self._config
+        if config.contexts == 1:
+            return [registers]
+        banks = []
+        for context in range(config.contexts):
+            bank = RegisterBank(
+                context_registers(config, context), page=context_page(config, context)
+            )
+            m.submodules[f"registers_{context}"] = bank
+            banks.append(bank)
+        return banks
+
+    def _trace(self, m, accelerator):
         m.submodules.trace_buffer = buffer = TraceBuffer(self._config)
-        connect(m, accelerator.trace, buffer.trace)
+        connect(m, accelerator.traces[0], buffer.trace)
         for seen, kept in zip(accelerator.rank_trace, buffer.rank_trace, strict=True):
             connect(m, seen, kept)
-        m.d.comb += [buffer.now.eq(self.now), buffer.ended.eq(accelerator.ended.valid)]
-        join_buses(m, self.bus, [registers.bus, buffer.bus])
+        m.d.comb += [buffer.now.eq(self.now), buffer.ended.eq(accelerator.ended[0].valid)]
+        return buffer.bus
 
     def _forward(self, m, registers, ports):
         """Ordinary packets from port to port, and what becomes of those without a way."""
@@ -112,11 +163,11 @@ class Switch(wiring.Component):
         ]
         m.d.comb += getattr(registers, name).eq(total)
 
-    def _post(self, m, registers, accelerator):
-        posting = accelerator.posting
-        ranks = range(self._config.ranks)
-        for kind in address_kinds(self._config):
-            for rank in ranks:
+    def _context(self, m, context, registers, accelerator):
+        """One context's registers: instructions, status, and what it may do."""
+        config, posting = self._config, accelerator.postings[context]
+        for kind in address_kinds(config):
+            for rank in range(config.ranks):
                 written = getattr(registers, f"{kind}_{rank}_written")
                 m.d.comb += getattr(posting, f"stage_{kind}")[rank].eq(written)
         m.d.comb += [
@@ -127,7 +178,92 @@ class Switch(wiring.Component):
             registers.post_busy.eq(posting.busy),
             registers.post_code.eq(posting.code),
             registers.post_rank.eq(posting.rank),
+            registers.epoch.eq(accelerator.epochs[context]),
+            registers.arrived.eq(accelerator.arrived[context]),
         ]
+        if config.subsets:
+            m.d.comb += [
+                posting.source_ranks.eq(registers.source_ranks),
+                posting.destination_ranks.eq(registers.destination_ranks),
+                accelerator.members[context].eq(registers.members),
+            ]
+        if config.contexts > 1:
+            m.d.comb += accelerator.enabled[context].eq(registers.enable)
+            for rank, window in enumerate(accelerator.windows[context]):
+                m.d.comb += [
+                    window.base.eq(getattr(registers, f"window_base_{rank}") >> WORD_SHIFT),
+                    window.limit.eq(getattr(registers, f"window_limit_{rank}") >> WORD_SHIFT),
+                ]
+        if config.recovers:
+            self._watch(m, context, registers, accelerator)
+        self._keep_last(m, context, registers, accelerator.ended[context])
+
+    def _watch(self, m, context, registers, accelerator):
+        """What a context does when something does not come."""
+        upkeep = accelerator.upkeep[context]
+        m.d.comb += [
+            upkeep.watchdog.eq(registers.watchdog),
+            upkeep.abort.eq(registers.abort_written | self._soft_reset),
+            upkeep.in_band.eq(registers.in_band),
+        ]
+        m.submodules[f"totals_{context}"] = totals = Totals(CONTEXT_TOTALS)
+        m.d.comb += totals.clear.eq(self._clear)
+        for total in CONTEXT_TOTALS:
+            name = f"total_{total.name}"
+            m.d.comb += [
+                getattr(totals, total.name).eq(getattr(upkeep, total.name)),
+                getattr(registers, name).eq(getattr(totals, name)),
+            ]
+        counted = [total.name for total in CONTEXT_TOTALS]
+        for name, member in upkeep.signature.members.items():
+            if member.flow is Out and name not in counted:
+                m.d.comb += getattr(registers, name).eq(getattr(upkeep, name))
+        width = outstanding_limit(self._config).bit_length()
+        for rank in range(self._config.ranks):
+            for kind in ("owed_reads", "owed_writes"):
+                owed = getattr(accelerator, kind)[rank].word_select(context, width)
+                m.d.comb += getattr(registers, f"{kind}_{rank}").eq(owed)
+
+    def _keep_last(self, m, context, registers, ended):
+        """How many operations have ended, and what became of the last."""
+        total, seen = Signal(32, name=f"operations_{context}"), Signal(name=f"ended_{context}")
+        # Registered first: counting adds nothing to the events' paths.
+        m.d.sync += [seen.eq(ended.valid), total.eq(total + seen)]
+        m.d.comb += registers.operations.eq(total)
+        for name in ("code", "rank", "epoch", "waves"):
+            kept = Signal.like(getattr(ended, name), name=f"last_{name}_{context}")
+            m.d.comb += getattr(registers, f"last_{name}").eq(kept)
+            with m.If(ended.valid):
+                m.d.sync += kept.eq(getattr(ended, name))
+
+    def _count_ports(self, m, registers, accelerator):
+        """What goes through each port, and how it ended."""
+        events = port_totals(self._config)
+        for rank, port in enumerate(accelerator.ports):
+            m.submodules[f"port_totals_{rank}"] = totals = Totals(events)
+            m.d.comb += totals.clear.eq(self._clear)
+            data, responses = port.read_data, port.write_responses
+            writes, flags = port.writes.head, port.flags.head
+            beat, status = data.payload, responses.payload.header.status
+            read, wrote = data.valid & beat.last, writes.valid & writes.ready
+            refused = beat.empty & (beat.header.status != Response.DECERR)
+            decerr = Mux(beat.empty, beat.header.status, beat.response) == Response.DECERR
+            happened = {
+                "read_packets": read,
+                "read_bytes": Mux(read & ~beat.empty, beat.header.length, 0),
+                "write_packets": wrote | (flags.valid & flags.ready),
+                "write_bytes": Mux(wrote, writes.payload.header.length, 0),
+                "read_slverr": data.valid & (refused | (beat.response == Response.SLVERR)),
+                "read_decerr": data.valid & decerr,
+                "write_slverr": responses.valid & (status == Response.SLVERR),
+                "write_decerr": responses.valid & (status == Response.DECERR),
+            }
+            for total in events:
+                register = getattr(registers, f"{total.name}_{rank}")
+                m.d.comb += [
+                    getattr(totals, total.name).eq(happened[total.name]),
+                    register.eq(getattr(totals, f"total_{total.name}")),
+                ]
 
     def _count(self, m, registers, accelerator, counters, starved):
         m.d.comb += [
@@ -148,13 +284,7 @@ class Switch(wiring.Component):
                 m.d.comb += getattr(registers, name).eq(getattr(counters, name))
 
     def _report(self, m, registers, accelerator):
-        ended = accelerator.ended
-        m.d.comb += [
-            registers.epoch.eq(accelerator.epoch),
-            registers.arrived.eq(accelerator.arrived),
-        ]
         totals = {
-            "operations": ended.valid,
             "refused_arrivals": accelerator.refused,
             "stray_responses": accelerator.stray,
             "flag_errors": accelerator.flag_error,
@@ -180,12 +310,6 @@ class Switch(wiring.Component):
             m.d.comb += getattr(registers, name).eq(total)
             happened[name] = seen.any()
         self._keep_sticky(m, registers, Cat(happened[name] for name in sticky))
-        last = {name: Signal.like(getattr(registers, f"last_{name}"), name=f"last_{name}_kept")
-                for name in ("code", "rank", "epoch", "waves")}  # fmt: skip
-        for name, kept in last.items():
-            m.d.comb += getattr(registers, f"last_{name}").eq(kept)
-            with m.If(ended.valid):
-                m.d.sync += kept.eq(getattr(ended, name))
 
     def _keep_sticky(self, m, registers, happened):
         """What happened since `clear`, from its cycle on: an event is one cycle under way here."""

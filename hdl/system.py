@@ -1,10 +1,13 @@
 """Ranks, links and the switch: the design that every engine, cocotb and the boards run."""
 
-from amaranth import Module, Mux, Signal
+from functools import reduce
+from operator import and_
+
+from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from .accelerator.trace import RankTrace, WaveTrace
+from .accelerator.trace import RankTrace
 from .config import SwitchConfig
 from .emulated_rank import EmulatedRank
 from .interfaces import Axi4LiteSignature, StorageSignature
@@ -16,7 +19,7 @@ from .registers import (
     system_registers,
 )
 from .storage import BlockStorage
-from .switch import Switch
+from .switch import Switch, observers
 from .transport.link import Link
 
 __all__ = ["System"]
@@ -49,7 +52,7 @@ class System(wiring.Component):
         members = {
             "axil": In(Axi4LiteSignature()),
             "done": Out(1),
-            "trace": Out(WaveTrace(config)),
+            **observers(config),
             "rank_trace": Out(RankTrace(config)).array(config.ranks),
         }
         if config.forwards:
@@ -71,13 +74,19 @@ class System(wiring.Component):
             system_registers(config), page=SYSTEM_PAGE
         )
         connect(m, flipped(self.axil), bridge.axil)
-        connect(m, switch.trace, flipped(self.trace))
+        for name in observers(config):
+            inside, outside = getattr(switch, name), getattr(self, name)
+            pairs = (
+                zip(inside, outside, strict=True) if config.contexts > 1 else [(inside, outside)]
+            )
+            for seen, shown in pairs:
+                connect(m, seen, flipped(shown))
         now = Signal(32)
         m.d.sync += now.eq(now + 1)
         m.d.comb += [switch.now.eq(now), registers.now.eq(now)]
 
         latency = self._link_latency(m, registers.link_latency)
-        done = Signal(config.ranks)
+        done = [Signal(config.ranks, name=f"done_{c}") for c in range(config.contexts)]
         buses = [switch.bus, registers.bus]
         ranks = []
         for rank in range(config.ranks):
@@ -95,15 +104,24 @@ class System(wiring.Component):
             m.d.comb += [
                 up.latency.eq(latency),
                 down.latency.eq(latency),
-                emulated.go.eq(registers.go_written),
+                emulated.go.eq(self._starts(registers)),
                 emulated.now.eq(now),
-                done[rank].eq(emulated.done),
+                *(ended[rank].eq(emulated.done[context]) for context, ended in enumerate(done)),
             ]
-        m.d.comb += [registers.done.eq(done), self.done.eq(done.all())]
+        everything = reduce(and_, done)
+        m.d.comb += [registers.done.eq(everything), self.done.eq(everything.all())]
+        if config.contexts > 1:
+            m.d.comb += registers.context_done.eq(Cat(ended.all() for ended in done))
         if config.forwards:
             self._connect_traffic(m, registers, ranks)
         join_buses(m, bridge.bus, buses)
         return m
+
+    def _starts(self, registers):
+        """By context: its programs start."""
+        if self._config.contexts == 1:
+            return registers.go_written
+        return Mux(registers.go_written, registers.go, 0)
 
     def _connect_traffic(self, m, registers, ranks):
         for rank, emulated in enumerate(ranks):

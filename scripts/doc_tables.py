@@ -19,8 +19,11 @@ from amaranth.lib.wiring import FlippedSignature, In
 
 from hdl import registers
 from hdl.accelerator.arithmetic import Arithmetic
+from hdl.accelerator.layouts import STATUS_MEANINGS, Status
+from hdl.accelerator.recovery import WAITS
 from hdl.accelerator.scale_packets import scale_write_back_flits
 from hdl.accelerator.wave_table import read_delay
+from hdl.accelerator.window import FORMAT_WORD, WINDOW_WORDS, WORD_BYTES
 from hdl.accelerator.write_back import write_back_flits
 from hdl.config import PRESETS, SwitchConfig
 from hdl.emulated_memory import EmulatedMemory
@@ -41,6 +44,9 @@ DOCS = Path(__file__).resolve().parent.parent / "docs"
 
 #: The configuration whose widths and depths are shown.
 PRESET = "demo"
+
+#: Contexts where several are shown.
+CONTEXTS = 4
 
 #: Records of a trace buffer where one is shown.
 TRACE_RECORDS = 2048
@@ -72,6 +78,15 @@ FLIT_MEANING = {
     "last": "a packet's last flit",
     "response": "of a payload flit of read data: response of its AXI4 beat",
     "data": "header bits, or payload",
+}
+
+#: What each field of the word `format` says.
+FORMAT_WORD_MEANING = {
+    "format": "as in the register `format`",
+    "operation": "0: sum",
+    "source_ranks": "ranks that are read, a bit each",
+    "destination_ranks": "ranks that are written, a bit each",
+    "reserved": "0",
 }
 
 
@@ -172,19 +187,31 @@ def rank_registers() -> str:
     )
 
 
-def forwarding() -> SwitchConfig:
-    """The preset with a core that forwards."""
-    return SwitchConfig.preset(PRESET, core="forward")
+def sharing() -> SwitchConfig:
+    """The preset with several contexts."""
+    return SwitchConfig.preset(PRESET, contexts=CONTEXTS)
 
 
-def forward_registers() -> str:
-    """Registers that are there only where the core forwards."""
-    config, plain = forwarding(), SwitchConfig.preset(PRESET)
+def context_registers() -> str:
+    """A context's registers where there are several."""
+    config = sharing()
+    page = registers.context_page(config, 0)
+    return register_table(page, registers.context_registers(config, 0))
+
+
+def _port_registers(config: SwitchConfig) -> list[registers.Register]:
+    return registers.port_registers(config) if config.contexts > 1 else []
+
+
+def added_registers(config: SwitchConfig) -> str:
+    """Registers of other pages that a configuration has and the preset has not."""
+    plain = SwitchConfig.preset(PRESET)
     rows = []
     for where, page, entries in (
         ("switch", registers.SWITCH_PAGE, registers.switch_registers),
         ("system", registers.SYSTEM_PAGE, registers.system_registers),
         ("rank", registers.RANK_PAGE, registers.rank_registers),
+        ("ports", registers.PORT_PAGE, _port_registers),
     ):
         known = {entry.name for entry in entries(plain)}
         at = registers.addresses(entries(config), page)
@@ -199,6 +226,43 @@ def forward_registers() -> str:
             cells = [where, f"`{at[entry.name]:#06x}`", f"`{name}`", entry.access, entry.width]
             rows.append([*cells, reset, meaning])
     return table(["Page", "Address", "Register", "Access", "Bits", "Reset", "Meaning"], rows)
+
+
+def status_codes() -> str:
+    rows = [
+        [f"`{status.name}`", f"{status.value:#04x}", *STATUS_MEANINGS[status]] for status in Status
+    ]
+    return table(["Code", "", "Meaning", "Rank"], rows)
+
+
+def window_words() -> str:
+    """What a member may write to its context's window."""
+    rows = [
+        [f"`{number * WORD_BYTES:#04x}`", f"`{name}`", meaning]
+        for number, (name, meaning) in enumerate(WINDOW_WORDS.items())
+    ]
+    return table(["Offset", "Word", "Meaning"], rows)
+
+
+def format_word_fields() -> str:
+    shapes = {name: field.shape for name, field in FORMAT_WORD}
+    return fields(shapes, FORMAT_WORD_MEANING)
+
+
+def recovery_waits() -> str:
+    """What a context may wait for, in the order in which it is looked at."""
+    rows = [[f"`{name}`", meaning, f"`{status.name}`"] for name, (status, meaning) in WAITS.items()]
+    return table(["", "Waited for", "Code"], rows)
+
+
+def forwarding() -> SwitchConfig:
+    """The preset with a core that forwards."""
+    return SwitchConfig.preset(PRESET, core="forward")
+
+
+def forward_registers() -> str:
+    """Registers that are there only where the core forwards."""
+    return added_registers(forwarding())
 
 
 def traffic_values(values: list[TrafficValue], *, reset: bool) -> str:
@@ -323,6 +387,12 @@ TABLES: dict[str, Callable[[], str]] = {
     "trace_registers": trace_registers,
     "rank_registers": rank_registers,
     "forward_registers": forward_registers,
+    "context_registers": context_registers,
+    "shared_registers": lambda: added_registers(sharing()),
+    "status_codes": status_codes,
+    "recovery_waits": recovery_waits,
+    "window_words": window_words,
+    "format_word": format_word_fields,
     "traffic_settings": lambda: traffic_values(traffic_settings(forwarding()), reset=True),
     "traffic_totals": lambda: traffic_values(traffic_totals(forwarding()), reset=False),
     "arithmetic_delays": arithmetic_delays,

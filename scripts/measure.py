@@ -20,6 +20,7 @@ from hdl.config import SwitchConfig
 from sim.activations import partial_sums, round_once
 from sim.contention import contend, saturating
 from sim.formula import data_cycles, reducer_delay
+from sim.neighbours import CASES, Neighbours
 from sim.quantized import QUANTIZED, Quantized, element_bytes
 from sim.testbed import Outcome, Testbed
 
@@ -180,6 +181,30 @@ def fairness() -> Iterable[dict]:
             }
 
 
+#: All-Reduces of the tenant whose neighbour is dead.
+NEIGHBOUR_OPERATIONS = 1000
+
+
+def neighbours() -> Iterable[dict]:
+    """1,000 All-Reduces of a tenant beside another one whose rank is dead, on `tiny`."""
+    config = SwitchConfig.preset("tiny", contexts=2)
+    own = None  # cycles beside a tenant that is well: the share of the switch that it has
+    for case in CASES:
+        scene = Neighbours(config)
+        scene.disturb(case)
+        cycles = scene.run(NEIGHBOUR_OPERATIONS)
+        own = own or cycles
+        yield {
+            "neighbour": case,
+            "operations": NEIGHBOUR_OPERATIONS,
+            "cycles": cycles,
+            "of_share": cycles / own,
+            "aborts": scene.other.read("aborts"),
+            "digest": config.digest,
+        }
+        scene.bed.close()
+
+
 #: Cycles over which each engine's speed is measured.
 SPEED_CYCLES = {"cxxrtl": 400_000, "pysim": 1_500}
 
@@ -213,6 +238,7 @@ MEASUREMENTS = {
     "inq-bandwidth": inq_bandwidth,
     "inq-latency": inq_latency,
     "fairness": fairness,
+    "neighbours": neighbours,
     "speed": speed,
 }
 

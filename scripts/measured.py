@@ -150,6 +150,16 @@ def fairness() -> str:
     )  # fmt: skip
 
 
+def neighbours() -> str:
+    """A tenant's All-Reduces beside another one."""
+    body = [
+        [row["neighbour"], f"{row['operations']:,}", f"{row['cycles']:,}",
+         f"{100 * row['of_share']:.2f} %"]
+        for row in rows("neighbours")
+    ]  # fmt: skip
+    return table(["Neighbour", "All-Reduces", "cycles", "of the first"], body)
+
+
 #: arXiv 2603.28239: how much faster quantized waves move the same values.
 PAPER_INQ_GAIN = 1.94
 
@@ -222,5 +232,6 @@ TABLES = {
     "inq_bandwidth": inq_bandwidth,
     "inq_latency": inq_latency,
     "fairness": fairness,
+    "neighbours": neighbours,
     "speed": speed,
 }

@@ -15,7 +15,7 @@ from hdl.emulated_memory import STALL_CHANNELS
 
 from .golden.allreduce import all_reduce_sum
 from .quantized import QUANTIZED, Quantized
-from .register_host import Figures, Instruction, RegisterHost
+from .register_host import Figures, Instruction, RegisterHost, context_name
 
 __all__ = ["Bench", "Memories", "Outcome", "Placement", "place"]
 
@@ -186,7 +186,8 @@ class Bench:
         self.host = host
         self._memories = memories
         self._phases = phases
-        self._settled = 0  # operations ended when nothing was under way
+        # By context, operations ended when nothing was under way.
+        self._settled = [0] * config.contexts
         #: What every memory must hold, by rank.
         self.expected = [np.zeros(config.memory_bytes, np.uint8) for _ in range(config.ranks)]
 
@@ -208,7 +209,10 @@ class Bench:
 
         A rank is done with the flag in its memory, whose acknowledgement is still to come.
         """
-        ended = self.host.read("switch", "operations")
+        ended = [
+            self.host.read(context_name(self.config, context), "operations")
+            for context in range(self.config.contexts)
+        ]
         if ended != self._settled:
             self.host.wait(SETTLE_CYCLES + 4 * self.config.link_latency_max)
             self._settled = ended

@@ -10,19 +10,31 @@ from hdl.accelerator.layouts import Status
 from hdl.config import SwitchConfig
 from hdl.interfaces import Format
 from hdl.registers import (
+    PORT_PAGE,
     RANK_PAGE,
     SWITCH_PAGE,
     SYSTEM_PAGE,
     TRACE_PAGE,
     Register,
     addresses,
+    context_page,
+    context_registers,
+    port_registers,
+    program_register,
     rank_registers,
     switch_registers,
     system_registers,
     trace_registers,
 )
 
-__all__ = ["Figures", "HostError", "Instruction", "RegisterHost", "register_tables"]
+__all__ = [
+    "Figures",
+    "HostError",
+    "Instruction",
+    "RegisterHost",
+    "context_name",
+    "register_tables",
+]
 
 WORD_BITS = 32
 
@@ -35,7 +47,8 @@ class HostError(RuntimeError):
 class Instruction:
     """An All-Reduce: byte addresses by rank, and the bytes of each rank's operand.
 
-    A quantized one (format ``inq8``) also has addresses of scales.
+    A quantized one (format ``inq8``) also has addresses of scales. Where that may be some of the
+    ranks, the last two fields have a bit a rank: who is read and who is written; None is all.
     """
 
     length: int
@@ -45,6 +58,8 @@ class Instruction:
     format: str = "fp16"
     scale_sources: list[int] | None = None
     scale_destinations: list[int] | None = None
+    source_ranks: int | None = None
+    destination_ranks: int | None = None
 
 
 @dataclass
@@ -64,8 +79,9 @@ class Figures:
 
 
 def register_tables(config: SwitchConfig) -> dict[str, tuple[list[Register], int]]:
-    """Registers and page of the ``switch``, the ``system`` around it, each ``rankN``, and the
-    ``trace`` buffer where there is one.
+    """Registers and page of the ``switch``, the ``system`` around it, each ``rankN``, the ``trace``
+    buffer where there is one, and where there are several contexts the ``ports`` and each
+    ``contextN``.
     """
     tables = {
         "switch": (switch_registers(config), SWITCH_PAGE),
@@ -75,7 +91,17 @@ def register_tables(config: SwitchConfig) -> dict[str, tuple[list[Register], int
         tables[f"rank{rank}"] = (rank_registers(config), RANK_PAGE + rank)
     if config.trace_records:
         tables["trace"] = (trace_registers(config), TRACE_PAGE)
+    if config.contexts > 1:
+        tables["ports"] = (port_registers(config), PORT_PAGE)
+        for context in range(config.contexts):
+            table = context_registers(config, context), context_page(config, context)
+            tables[context_name(config, context)] = table
     return tables
+
+
+def context_name(config: SwitchConfig, context: int) -> str:
+    """Where a context's registers are, a key of `register_tables`."""
+    return "switch" if config.contexts == 1 else f"context{context}"
 
 
 class RegisterHost(ABC):
@@ -96,7 +122,10 @@ class RegisterHost(ABC):
                 self._address[where, name] = address
             for register in table:
                 self._words[where, register.name] = register.words
-        self.epoch = self.read("switch", "epoch")
+        #: By context, the epoch of the next operation that ranks are programmed for.
+        self.epochs = [
+            self.read(context_name(config, context), "epoch") for context in range(config.contexts)
+        ]
 
     # -- registers ------------------------------------------------------------------------------
 
@@ -128,39 +157,69 @@ class RegisterHost(ABC):
 
     # -- operations -----------------------------------------------------------------------------
 
-    def post(self, instruction: Instruction) -> tuple[Status, int]:
+    @property
+    def epoch(self) -> int:
+        """That of the first context."""
+        return self.epochs[0]
+
+    @epoch.setter
+    def epoch(self, value: int):
+        self.epochs[0] = value
+
+    def post(self, instruction: Instruction, context: int = 0) -> tuple[Status, int]:
         """Stage and post an instruction; how it was taken, and the rank that a refusal names.
 
         Addresses of scales that the instruction does not have stay as they were staged last.
         """
+        where = context_name(self.config, context)
         high = None
         for kind in ("source", "destination", "flag", "scale_source", "scale_destination"):
             for rank, address in enumerate(getattr(instruction, f"{kind}s") or ()):
                 if address >> WORD_BITS != high:
                     high = address >> WORD_BITS
-                    self.write("switch", "address_high", high)
-                self.write("switch", f"{kind}_{rank}", address & 0xFFFFFFFF)
-        self.write("switch", "length", instruction.length)
-        self.write("switch", "format", Format[instruction.format.upper()].value)
-        self.write("switch", "post", 1)
-        while self.read("switch", "post_busy"):
+                    self.write(where, "address_high", high)
+                self.write(where, f"{kind}_{rank}", address & 0xFFFFFFFF)
+        if self.config.subsets:
+            everyone = (1 << self.config.ranks) - 1
+            for name in ("source_ranks", "destination_ranks"):
+                ranks = getattr(instruction, name)
+                self.write(where, name, everyone if ranks is None else ranks)
+        self.write(where, "length", instruction.length)
+        self.write(where, "format", Format[instruction.format.upper()].value)
+        self.write(where, "post", 1)
+        while self.read(where, "post_busy"):
             pass
-        return Status(self.read("switch", "post_code")), self.read("switch", "post_rank")
+        return Status(self.read(where, "post_code")), self.read(where, "post_rank")
 
-    def program(self, *, flags: list[int], count: int = 1, delays: list[int] | None = None):
-        """Let every rank take part in the next `count` operations."""
+    def program(
+        self,
+        *,
+        flags: list[int],
+        count: int = 1,
+        delays: list[int] | None = None,
+        context: int = 0,
+        ranks: Sequence[int] | None = None,
+    ):
+        """Let every rank, or those of `ranks`, take part in the next `count` operations."""
         for rank in range(self.config.ranks):
-            where = f"rank{rank}"
-            self.write(where, "flag_address", flags[rank])
-            self.write(where, "epoch", self.epoch)
-            self.write(where, "count", count)
-            self.write(where, "delay", delays[rank] if delays else 0)
-        self.epoch += count
+            takes_part = ranks is None or rank in ranks
+            for name, value in (
+                ("flag_address", flags[rank]),
+                ("epoch", self.epochs[context]),
+                ("count", count if takes_part else 0),
+                ("delay", delays[rank] if delays else 0),
+            ):
+                self.write(f"rank{rank}", program_register(self.config, name, context), value)
+        self.epochs[context] += count
 
     def start(self):
-        """Set the run's counters to zero and start every rank's program."""
+        """Set the run's counters to zero and start every rank's programs."""
         self.write("switch", "clear", 1)
-        self.write("system", "go", 1)
+        self.go(range(self.config.contexts))
+
+    def go(self, contexts: Sequence[int] = (0,)):
+        """Start every rank's program for these contexts, in the same cycle."""
+        self.write("system", "go", sum(1 << context for context in contexts))
 
     @abstractmethod
     def wait(self, cycles: int):
@@ -174,11 +233,16 @@ class RegisterHost(ABC):
         in what is run.
         """
 
+    def latest(self, name: str, context: int = 0) -> int:
+        """The largest of a register that every rank has for a context: of ``flag_time``, say."""
+        register = program_register(self.config, name, context)
+        return max(self.read(f"rank{rank}", register) for rank in range(self.config.ranks))
+
     def figures(self) -> Figures:
-        """What the run counted, once every rank is done."""
+        """What the run counted, once every rank is done; codes are the first context's."""
         ranks = range(self.config.ranks)
-        arrived = max(self.read(f"rank{rank}", "arrive_time") for rank in ranks)
-        flagged = max(self.read(f"rank{rank}", "flag_time") for rank in ranks)
+        arrived, flagged = self.latest("arrive_time"), self.latest("flag_time")
+        first = context_name(self.config, 0)
         answered = self.read("switch", "last_response")
         # Nothing was written if nothing was asked for, or the first wave's data had an error.
         data = answered - self.read("switch", "first_request") if answered else 0
@@ -201,9 +265,9 @@ class RegisterHost(ABC):
                 what: [self.read("switch", f"stall_{what}_{rank}") for rank in ranks]
                 for what in ("data", "write_room", "request_credits")
             },
-            code=Status(self.read("switch", "last_code")).name,
-            code_rank=self.read("switch", "last_rank"),
-            waves=self.read("switch", "last_waves"),
+            code=Status(self.read(first, "last_code")).name,
+            code_rank=self.read(first, "last_rank"),
+            waves=self.read(first, "last_waves"),
         )
 
     def state(self) -> dict[str, dict[str, int]]:

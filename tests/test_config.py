@@ -89,7 +89,11 @@ REFUSED = [
         "memory_bytes: must be 1024..1048576, not 2097152",
     ),
     ({"memory_bytes": 4100}, "memory_bytes: must be a multiple of flit_bytes (16), not 4100"),
-    ({"contexts": 2}, "contexts: must be 1 (several contexts are not built yet), not 2"),
+    ({"contexts": 9}, "contexts: must be 1..8, not 9"),
+    (
+        {"contexts": 3, "waves": 2},
+        "contexts: must be at most waves (2), so that each has an entry, not 3",
+    ),
     ({"queue_depth": 0}, "queue_depth: must be 1..64, not 0"),
     ({"queue_depth": 65}, "queue_depth: must be 1..64, not 65"),
     ({"formats": ()}, "formats: must name at least one format, not ()"),

@@ -19,6 +19,8 @@ from hdl.registers import (
     Register,
     RegisterBank,
     addresses,
+    context_registers,
+    port_registers,
     rank_registers,
     switch_registers,
     system_registers,
@@ -308,14 +310,21 @@ def tables(config):
         "switch": switch_registers(config),
         "system": system_registers(config),
         "rank": rank_registers(config),
+        "ports": port_registers(config),
+        "context": context_registers(config),
     }
+
+
+#: What gives a configuration most registers.
+MOST = dict(contexts=8, core="forward", formats=("fp16", "bf16", "inq8"), waves=16)
 
 
 @pytest.mark.parametrize("preset", PRESETS)
 @pytest.mark.parametrize("ranks", [2, 16])
-def test_tables_are_sound(preset, ranks):
+@pytest.mark.parametrize("more", [{}, MOST], ids=["as it is", "most"])
+def test_tables_are_sound(preset, ranks, more):
     """Names are unique, values fit their width, each table fits its page and its addresses."""
-    config = SwitchConfig.preset(preset, ranks=ranks)
+    config = SwitchConfig.preset(preset, ranks=ranks, **more)
     for table in tables(config).values():
         where = addresses(table, 1)
         assert len(where) == len(table)

@@ -1,30 +1,38 @@
 """The in-switch accelerator: its blocks, joined."""
 
-from amaranth import Cat, Module, Mux, Signal
+from functools import reduce
+from operator import or_
+
+from amaranth import Array, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from ..arithmetic.inq_reducer import blocks_per_flit
 from ..config import SwitchConfig
 from ..interfaces import Beat, PacketSource, Response
-from ..stream import Queue, Slice, delayed
-from .address_check import HOST_BITS
+from ..stream import Slice, delayed
+from .address_check import Window
 from .arithmetic import Arithmetic
-from .barrier import EPOCH_BITS, Barrier
+from .barrier import EPOCH_BITS
+from .context import Context, OperationEnd
 from .doorbell import Doorbell
-from .flag_writer import WAVE_COUNT_BITS, FlagWriter
-from .instruction_queue import FORMAT_BITS, InstructionQueue
-from .layouts import FLAG_TAG, Status, WaveLayout, address_kinds, entry_bits, packet_bits
-from .operation_table import OperationTable
-from .read_out import ReadOut
+from .entry_shares import EntryShares
+from .instruction_queue import Posting
+from .issue_turns import IssueTurns
+from .layouts import FLAG_TAG, Status, context_bits, entry_bits, packet_bits, write_slot_bits
+from .merge import one_of
+from .outstanding import Outstanding, outstanding_limit
+from .packet_drop import PacketDrop
+from .packet_merge import PacketMerge
+from .read_out_turns import ReadOutTurns
+from .recovery import WATCHDOG_BITS
 from .request_issuer import RequestIssuer
+from .totals import CONTEXT_TOTALS
 from .trace import RankTrace, WaveTrace
-from .wave_controller import WaveController
 from .wave_table import WaveTable, read_delay
 from .write_back import WriteBack
-from .write_tracker import WriteTracker
 
-__all__ = ["Accelerator", "AcceleratorPort"]
+__all__ = ["Accelerator", "AcceleratorPort", "Upkeep"]
 
 
 class AcceleratorPort(wiring.Signature):
@@ -44,36 +52,27 @@ class AcceleratorPort(wiring.Signature):
         )
 
 
-class Posting(wiring.Signature):
-    """How instructions come in; see `InstructionQueue`."""
+#: Totals of a context that are counted outside it.
+LATE = ("late_data", "late_responses")
+
+
+class Upkeep(wiring.Signature):
+    """How a context is told to run and is watched, and what became of that; see `Recovery`."""
 
     def __init__(self, config: SwitchConfig):
-        staged = {f"stage_{kind}": Out(config.ranks) for kind in address_kinds(config)}
+        ranks = config.ranks
         super().__init__(
             {
-                "address": Out(HOST_BITS),
-                "length": Out(HOST_BITS),
-                "format": Out(FORMAT_BITS),
-                "post": Out(1),
-                "busy": In(1),
-                "code": In(Status),
-                "rank": In(4),
-            }
-            | staged
-        )
-
-
-class OperationEnd(wiring.Signature):
-    """An operation's flags are sent: what became of it."""
-
-    def __init__(self):
-        super().__init__(
-            {
-                "valid": Out(1),
-                "code": Out(Status),
-                "rank": Out(4),
-                "epoch": Out(EPOCH_BITS),
-                "waves": Out(WAVE_COUNT_BITS),
+                "watchdog": Out(WATCHDOG_BITS),
+                "abort": Out(1),
+                "in_band": Out(1),
+                "failing": In(1),
+                **{total.name: In(total.width) for total in CONTEXT_TOTALS},
+                "draining": In(ranks),
+                "unreachable": In(ranks),
+                "aborts": In(16),
+                "abort_code": In(Status),
+                "abort_rank": In(4),
             }
         )
 
@@ -84,16 +83,21 @@ class Accelerator(wiring.Component):
     Members
     -------
     ports : by rank (`AcceleratorPort`)
-    posting : instructions (`Posting`)
-    ended : an operation is over (`OperationEnd`)
-    epoch, arrived, refused : of the barrier; ``refused`` by rank, in the cycle of the arrival
+    enabled, windows, members : by context, see `Context`
+    postings : by context, instructions (`Posting`)
+    ended : by context, an operation is over (`OperationEnd`)
+    epochs, arrived : by context, of the barrier
+    refused : by rank, in the cycle of the arrival
     stray : by rank, read data came that nobody waits for; then by rank, a write response
     flag_error : by rank, a flag's write was answered with an error
     result_valid, nan, overflow : of the reducer's output
     blocks_nan, blocks_overflow : likewise of codes, a bit a block, where quantized operations are
         built
+    upkeep : by context (`Upkeep`), where contexts outlive failures
+    lost : ranks whose link was reset, so that nothing that they owe will come; likewise
+    owed_reads, owed_writes : by rank, packets that it owes each context; likewise
     reading, writing, waits_* : what `Counters` counts
-    trace, rank_trace : for observers
+    traces, rank_trace : for observers, by context and by rank
 
     Timing
     ------
@@ -107,10 +111,10 @@ class Accelerator(wiring.Component):
         ranks = config.ranks
         members = {
             "ports": Out(AcceleratorPort(config)).array(ranks),
-            "posting": In(Posting(config)),
-            "ended": Out(OperationEnd()),
-            "epoch": Out(EPOCH_BITS),
-            "arrived": Out(ranks),
+            "postings": In(Posting(config)).array(config.contexts),
+            "ended": Out(OperationEnd()).array(config.contexts),
+            "epochs": Out(EPOCH_BITS).array(config.contexts),
+            "arrived": Out(ranks).array(config.contexts),
             "refused": Out(ranks),
             "stray": Out(2 * ranks),
             "flag_error": Out(ranks),
@@ -120,14 +124,27 @@ class Accelerator(wiring.Component):
             "request": Out(ranks),
             "response": Out(ranks),
             "reading": Out(range(config.waves + 1)),
-            "writing": Out(range(config.write_waves + 1)),
+            "writing": Out(range(config.contexts * config.write_waves + 1)),
             "waits_barrier": Out(1),
             "waits_entry": Out(1),
             "waits_data": Out(ranks),
             "waits_room": Out(ranks),
-            "trace": Out(WaveTrace(config)),
+            "traces": Out(WaveTrace(config)).array(config.contexts),
             "rank_trace": Out(RankTrace(config)).array(ranks),
         }
+        if config.recovers:
+            owed = Out(config.contexts * outstanding_limit(config).bit_length()).array(ranks)
+            members |= {
+                "upkeep": In(Upkeep(config)).array(config.contexts),
+                "lost": In(ranks),
+                "owed_reads": owed,
+                "owed_writes": owed,
+            }
+        if config.contexts > 1:
+            windows = In(Window(config)).array(ranks).array(config.contexts)
+            members |= {"enabled": In(config.contexts), "windows": windows}
+        if config.subsets:
+            members["members"] = In(ranks).array(config.contexts)
         if config.quantizes:
             blocks = blocks_per_flit(config.flit_bytes, config.block)
             members |= {"blocks_nan": Out(blocks), "blocks_overflow": Out(blocks)}
@@ -152,67 +169,102 @@ class Accelerator(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config = self._config
-        m.submodules.instructions = self._instructions = InstructionQueue(config)
-        m.submodules.barrier = self._barrier = Barrier(config)
-        m.submodules.controller = self._controller = WaveController(config)
         arithmetic = self._arithmetic
-        m.submodules.read_out = self._read_out = ReadOut(config, inq_lead=arithmetic.inq_lead)
         m.submodules.arithmetic = arithmetic
-        m.submodules.tracker = self._tracker = WriteTracker(config)
-        m.submodules.operations = self._operations = OperationTable(config)
-        m.submodules.flags = self._flags = FlagWriter(config)
-        self._tables, self._issuers, self._write_backs = [], [], []
+        self._contexts = []
+        for number in range(config.contexts):
+            m.submodules[f"context_{number}"] = context = Context(config, number=number)
+            self._contexts.append(context)
+        self._tables = []
         for rank in range(config.ranks):
             m.submodules[f"table_{rank}"] = table = WaveTable(config)
-            m.submodules[f"issuer_{rank}"] = issuer = RequestIssuer(config, port=rank)
-            m.submodules[f"write_back_{rank}"] = write_back = WriteBack(
-                config, port=rank, data_delay=self.data_delay, inq_delay=self.inq_delay
-            )
             self._tables.append(table)
-            self._issuers.append(issuer)
-            self._write_backs.append(write_back)
+        self._drops = []  # of (context, `PacketDrop`)
+        self._make_ends(m)
         self._start(m)
+        if config.contexts > 1:
+            self._share(m)
         self._request(m)
         self._receive(m)
         self._reduce(m)
         self._write(m)
         self._end(m)
+        if config.recovers:
+            self._recover(m)
         self._observe(m)
         return m
 
+    def _make_ends(self, m):
+        """By context and rank, what cuts requests and what keeps results."""
+        config = self._config
+        self._issuers, self._write_backs = [], []
+        for context in range(config.contexts):
+            ends = [("issuer", self._issuers, RequestIssuer, {})]
+            delays = {"data_delay": self.data_delay, "inq_delay": self.inq_delay}
+            ends.append(("write_back", self._write_backs, WriteBack, delays))
+            for name, kept, block, parameters in ends:
+                kept.append([])
+                for rank in range(config.ranks):
+                    end = block(config, port=rank, context=context, **parameters)
+                    m.submodules[self._name(name, context, rank)] = end
+                    kept[-1].append(end)
+
+    def _name(self, name, context, rank):
+        """That of a submodule which each context has at each rank."""
+        return f"{name}_{rank}" if self._config.contexts == 1 else f"{name}_{context}_{rank}"
+
     def _start(self, m):
-        """Arrivals, instructions, and the start of an operation."""
-        instructions, barrier, controller = self._instructions, self._barrier, self._controller
-        kinds = [f"stage_{kind}" for kind in address_kinds(self._config)]
-        for name in (*kinds, "address", "length", "format", "post"):
-            m.d.comb += getattr(instructions, name).eq(getattr(self.posting, name))
-        for name in ("busy", "code", "rank"):
-            m.d.comb += getattr(self.posting, name).eq(getattr(instructions, name))
+        """Doorbells and instructions."""
+        contexts = self._contexts
+        for context, posting in zip(contexts, self.postings, strict=True):
+            connect(m, flipped(posting), context.posting)
         for rank, port in enumerate(self.ports):
             m.submodules[f"doorbell_{rank}"] = doorbell = Doorbell(self._config, port=rank)
             self._connect_arrivals(m, rank, port.arrivals, doorbell.i)
             connect(m, doorbell.o, flipped(port.answers))
+            m.d.comb += self.rank_trace[rank].arrival.eq(doorbell.arrive)
+            for number, context in enumerate(contexts):
+                m.d.comb += [
+                    context.arrive[rank].eq(doorbell.arrive & (doorbell.context == number)),
+                    context.epochs[rank].eq(doorbell.epoch),
+                ]
+            if self._config.contexts > 1:
+                self._stage(m, rank, doorbell)
+            refused = Cat(context.refused[rank] for context in contexts).any()
+            m.d.comb += [doorbell.refused.eq(refused), self.refused[rank].eq(refused)]
+        for number, context in enumerate(contexts):
             m.d.comb += [
-                barrier.arrive[rank].eq(doorbell.arrive),
-                barrier.epochs[rank].eq(doorbell.epoch),
-                doorbell.refused.eq(barrier.refused[rank]),
-                controller.sources[rank].eq(instructions.sources[rank]),
-                self.rank_trace[rank].arrival.eq(doorbell.arrive),
+                self.epochs[number].eq(context.epoch),
+                self.arrived[number].eq(context.arrived),
             ]
-            if self._config.quantizes:
-                m.d.comb += controller.scale_sources[rank].eq(instructions.scale_sources[rank])
-        connect(m, instructions.launch, controller.launch)
-        m.d.comb += [
-            controller.complete.eq(barrier.complete),
-            barrier.take.eq(controller.take),
-            controller.failed.eq(self._operations.failed),
-            self._operations.launch.eq(controller.take),
-            self._operations.launch_slot.eq(instructions.launch.payload.slot),
-            self._operations.epoch.eq(barrier.epoch),
-            self.epoch.eq(barrier.epoch),
-            self.arrived.eq(barrier.arrived),
-            self.refused.eq(barrier.refused),
-        ]
+            if self._config.subsets:
+                m.d.comb += context.members.eq(self.members[number])
+
+    def _stage(self, m, rank, doorbell):
+        """What a rank writes to the contexts' windows."""
+        locked = Array(context.locked[rank] for context in self._contexts)
+        m.d.comb += doorbell.locked.eq(locked[doorbell.context])
+        for number, context in enumerate(self._contexts):
+            m.d.comb += [
+                context.stage[rank].eq(doorbell.stage & (doorbell.context == number)),
+                context.stage_words[rank].eq(doorbell.word),
+                context.stage_values[rank].eq(doorbell.value),
+            ]
+
+    def _share(self, m):
+        """Entries of the wave tables, where there are several contexts."""
+        m.submodules.entry_shares = shares = EntryShares(self._config)
+        m.d.comb += shares.enabled.eq(self.enabled)
+        for number, context in enumerate(self._contexts):
+            m.d.comb += [
+                shares.reading[number].eq(context.reading),
+                context.hold.eq(shares.hold),
+                context.base.eq(shares.base[number]),
+                context.share.eq(shares.share[number]),
+                context.enabled.eq(self.enabled[number]),
+            ]
+            for window, checked in zip(self.windows[number], context.windows, strict=True):
+                m.d.comb += [checked.base.eq(window.base), checked.limit.eq(window.limit)]
 
     def _connect_arrivals(self, m, rank, arrivals, doorbell):
         if self._config.sliced:
@@ -224,35 +276,68 @@ class Accelerator(wiring.Component):
 
     def _request(self, m):
         """Waves to entries and requests."""
-        controller = self._controller
-        # Registered on its way to the tables, which are many: no answer comes as soon as that.
-        reserve = {name: Signal.like(getattr(controller.reserve, name), name=f"reserve_{name}")
-                   for name in controller.reserve.signature.members}  # fmt: skip
-        m.d.sync += [later.eq(getattr(controller.reserve, name)) for name, later in reserve.items()]
-        for rank, (table, issuer) in enumerate(zip(self._tables, self._issuers, strict=True)):
-            m.d.comb += [getattr(table.reserve, name).eq(later) for name, later in reserve.items()]
-            connect(m, issuer.o, flipped(self.ports[rank].requests))
+        m.submodules.issue_turns = turns = IssueTurns(self._config)
+        for number, context in enumerate(self._contexts):
+            connect(m, context.reserve, turns.reserve[number])
             m.d.comb += [
-                issuer.valid.eq(controller.issue.valid),
-                issuer.address.eq(controller.issue.address[rank]),
-                issuer.size.eq(controller.issue.size),
-                issuer.entry.eq(controller.issue.entry),
-                issuer.generation.eq(controller.issue.generation),
+                turns.wants[number].eq(context.wants),
+                context.issue_turn.eq(turns.turn[number]),
             ]
-            if self._config.quantizes:
+            self._issue(m, context, self._issuers[number], turns, number)
+        reserved = turns.reserved
+        # Registered on its way to the tables, which are many: no answer comes as soon as that.
+        reserve = {name: Signal.like(getattr(reserved, name), name=f"reserve_{name}")
+                   for name in reserved.signature.members}  # fmt: skip
+        m.d.sync += [later.eq(getattr(reserved, name)) for name, later in reserve.items()]
+        for rank, table in enumerate(self._tables):
+            m.d.comb += [getattr(table.reserve, name).eq(later) for name, later in reserve.items()]
+            if self._config.subsets:
+                m.d.comb += table.reserve.valid.eq(reserve["valid"] & reserve["ranks"][rank])
+            requests = [issuers[rank].o for issuers in self._issuers]
+            self._merge(m, "requests", rank, requests, self.ports[rank].requests)
+
+    def _issue(self, m, context, issuers, turns, number):
+        """One context's waves to its issuers."""
+        config, issue = self._config, context.issue
+        for rank, issuer in enumerate(issuers):
+            asked = issue.ranks[rank] if config.subsets else 1
+            m.d.comb += [
+                issuer.valid.eq(issue.valid & asked),
+                issuer.address.eq(issue.address[rank]),
+                issuer.size.eq(issue.size),
+                issuer.entry.eq(issue.entry),
+                issuer.generation.eq(turns.reserved.generation),
+            ]
+            if config.quantizes:
                 m.d.comb += [
-                    issuer.scale_address.eq(controller.issue.scale_address[rank]),
-                    issuer.scale_size.eq(controller.issue.scale_size),
+                    issuer.scale_address.eq(issue.scale_address[rank]),
+                    issuer.scale_size.eq(issue.scale_size),
                 ]
-        m.d.comb += controller.issue_ready.eq(Cat(i.ready for i in self._issuers).all())
+        lacking = ~Cat(issuer.ready for issuer in issuers)
+        if config.subsets:
+            lacking &= context.sources_of
+        m.d.comb += turns.issuers_ready[number].eq(~lacking.any())
+        if config.recovers:
+            m.d.comb += context.lacking.eq(lacking)
+
+    def _merge(self, m, name, rank, sources, sink):
+        """Packets of the contexts to a port; says whose is taken."""
+        if len(sources) == 1:
+            connect(m, sources[0], flipped(sink))
+            return Const(1)
+        m.submodules[f"{name}_{rank}"] = merge = PacketMerge(self._config, count=len(sources))
+        for source, i in zip(sources, merge.i, strict=True):
+            connect(m, source, i)
+        connect(m, merge.o, flipped(sink))
+        return merge.taken
 
     def _receive(self, m):
-        """Read data to the tables, write responses to the tracker. Both always sink."""
-        tracker = self._tracker
+        """Read data to the tables, write responses to the contexts. Both always sink."""
+        config = self._config
         self._responses = []  # by rank, header of the write response
         for rank, (port, table) in enumerate(zip(self.ports, self._tables, strict=True)):
             # One register between a port and the table's look into its entries.
-            received = stream.Signature(Beat(self._config), always_ready=True).create()
+            received = stream.Signature(Beat(config), always_ready=True).create()
             m.d.sync += [
                 received.valid.eq(port.read_data.valid),
                 received.payload.eq(port.read_data.payload),
@@ -268,7 +353,8 @@ class Accelerator(wiring.Component):
             is_flag = (header.tag & FLAG_TAG) != 0
             answered = Signal(name=f"answered_{rank}")
             bad = Signal(name=f"bad_flag_{rank}")
-            known = header.tag < self._config.write_waves
+            slot, context_of, beyond = self._write_tag(header.tag)
+            known = (slot < config.write_waves) & (context_of < config.contexts) & (beyond == 0)
             nobodys = Signal(name=f"nobodys_{rank}")  # the tag is no write's at all
             m.d.comb += [
                 port.read_data.ready.eq(1),
@@ -276,151 +362,214 @@ class Accelerator(wiring.Component):
                 table.i.valid.eq(received.valid),
                 table.i.payload.eq(received.payload),
                 answered.eq(valid & ~is_flag & known),
-                tracker.acknowledge[rank].eq(answered),
-                tracker.acknowledged_slot[rank].eq(header.tag),
-                tracker.response[rank].eq(header.status),
                 bad.eq(header.status.as_value() > Response.EXOKAY.value),
                 self.flag_error[rank].eq(valid & is_flag & bad),
                 nobodys.eq(valid & ~is_flag & ~known),
                 self.stray[rank].eq(table.stray),
-                self.stray[self._config.ranks + rank].eq(tracker.stray[rank] | nobodys),
-                self.response[rank].eq(answered & ~tracker.stray[rank]),
             ]
+            for number, context in enumerate(self._contexts):
+                m.d.comb += [
+                    context.acknowledge[rank].eq(answered & (context_of == number)),
+                    context.acknowledged_slot[rank].eq(slot),
+                    context.acknowledged[rank].eq(header.status),
+                ]
+            stray = Cat(context.stray[rank] for context in self._contexts).any()
+            m.d.comb += [
+                self.stray[config.ranks + rank].eq(stray | nobodys),
+                self.response[rank].eq(answered & ~stray),
+            ]
+
+    def _write_tag(self, tag):
+        """A data write's slot and context, and what of its tag is neither."""
+        bits = write_slot_bits(self._config)
+        end = bits + context_bits(self._config)
+        return tag[:bits], tag[bits:end], tag[end:]
 
     def _reduce(self, m):
         """Complete waves through the arithmetic."""
-        read_out, arithmetic, controller = self._read_out, self._arithmetic, self._controller
-        # Between issue and read-out: as many waves as there are entries, and one that is empty.
-        m.submodules.waves = waves = Queue(WaveLayout(self._config), depth=self._config.waves + 1)
-        connect(m, controller.waves, waves.i)
-        connect(m, waves.o, read_out.waves)
-        for rank, table in enumerate(self._tables):
+        contexts, arithmetic, config = self._contexts, self._arithmetic, self._config
+        m.submodules.read_out_turns = turns = ReadOutTurns(config, inq_lead=arithmetic.inq_lead)
+        for number, context in enumerate(contexts):
+            for name in ("asks", "holds", "quantized", "reads_codes"):
+                m.d.comb += getattr(turns, name)[number].eq(getattr(context, name))
             m.d.comb += [
-                table.entry.eq(read_out.entry),
-                table.taken.eq(read_out.taken),
-                table.read_enable.eq(read_out.read_enable),
-                table.read_entry.eq(read_out.read_entry),
-                table.read_flit.eq(read_out.read_flit),
-                read_out.ready[rank].eq(table.ready),
-                read_out.response[rank].eq(table.response),
+                turns.starts[number].eq(context.start.valid),
+                context.turn.eq(turns.turn[number]),
+                context.settled.eq(turns.settled),
             ]
+        for rank, table in enumerate(self._tables):
+            for look_up, context in zip(table.look_ups, contexts, strict=True):
+                m.d.comb += [
+                    look_up.entry.eq(context.entry),
+                    look_up.taken.eq(context.taken),
+                    context.ready[rank].eq(look_up.ready),
+                    context.response[rank].eq(look_up.response),
+                ]
+            for name in ("entry", "flit"):
+                values = [(c.read_enable, getattr(c, f"read_{name}")) for c in contexts]
+                m.d.comb += getattr(table, f"read_{name}").eq(one_of(values))
+            m.d.comb += table.read_enable.eq(Cat(c.read_enable for c in contexts).any())
         m.d.comb += [
-            controller.release.eq(read_out.release),
-            read_out.failed.eq(self._operations.failed),
-            arithmetic.valid.eq(read_out.operands_valid),
+            arithmetic.valid.eq(Cat(c.operands_valid for c in contexts).any()),
             arithmetic.operands.eq(Cat(table.data for table in self._tables)),
-            arithmetic.keep.eq(read_out.keep),
-            arithmetic.format.eq(read_out.format),
             self.result_valid.eq(arithmetic.result_valid),
             self.nan.eq(arithmetic.nan),
             self.overflow.eq(arithmetic.overflow),
         ]
-        if self._config.quantizes:
+        beside = ["keep", "format"]
+        if config.subsets:
+            beside.append("sources")
+            places = (Mux(c.operands_valid, c.destinations, 0) for c in contexts)
+            m.d.comb += arithmetic.places.eq(Cat(places))
+        if config.quantizes:
+            beside += ["ends_wave", "ends_blocks"]
             m.d.comb += [
                 arithmetic.scales.eq(Cat(table.scales for table in self._tables)),
-                arithmetic.ends_wave.eq(read_out.ends_wave),
-                arithmetic.ends_blocks.eq(read_out.ends_blocks),
                 self.blocks_nan.eq(arithmetic.blocks_nan),
                 self.blocks_overflow.eq(arithmetic.blocks_overflow),
             ]
+        for name in beside:
+            values = [(c.operands_valid, getattr(c, name)) for c in contexts]
+            m.d.comb += Value.cast(getattr(arithmetic, name)).eq(one_of(values))
 
     def _write(self, m):
-        """Results to the ports, and their acknowledgements."""
-        read_out, tracker = self._read_out, self._tracker
-        instructions, arithmetic = self._instructions, self._arithmetic
-        m.d.comb += instructions.destination_slot.eq(read_out.destinations_of)
+        """Results to the ports."""
         domain = "sync" if self._config.sliced else "comb"  # of the ways to and from write-back
-        for rank, write_back in enumerate(self._write_backs):
-            connect(m, write_back.o, flipped(self.ports[rank].writes))
-            for name in read_out.start.signature.members:
-                m.d[domain] += getattr(write_back.start, name).eq(getattr(read_out.start, name))
-            m.d[domain] += [
-                write_back.destination.eq(instructions.destinations[rank]),
-                read_out.room[rank].eq(write_back.room),
-                write_back.result_valid.eq(arithmetic.result_valid),
-                write_back.result.eq(arithmetic.result),
+        for number, context in enumerate(self._contexts):
+            for rank, write_back in enumerate(self._write_backs[number]):
+                self._write_one(m, m.d[domain], number, rank, context, write_back)
+        for rank, port in enumerate(self.ports):
+            sources = [
+                self._leave(m, number, rank, write_backs[rank])
+                for number, write_backs in enumerate(self._write_backs)
             ]
-            if self._config.quantizes:
-                m.d[domain] += [
-                    write_back.scale_destination.eq(instructions.scale_destinations[rank]),
-                    write_back.result_ends.eq(arithmetic.result_ends),
-                    write_back.scales_valid.eq(arithmetic.scales_valid),
-                    write_back.scales.eq(arithmetic.new_scales),
-                ]
-        m.d.comb += [
-            read_out.slot_free.eq(tracker.slot_free),
-            read_out.write_slot.eq(tracker.write_slot),
-            tracker.open.eq(read_out.open),
-            tracker.operation.eq(read_out.operation),
-            tracker.packet.eq(read_out.start.valid),
-            tracker.close.eq(read_out.close),
-            tracker.close_last.eq(read_out.close_last),
-            tracker.written.eq(read_out.written),
+            self._merge(m, "writes", rank, sources, port.writes)
+
+    def _write_one(self, m, domain, number, rank, context, write_back):
+        """One context's results to one port."""
+        config, arithmetic, start = self._config, self._arithmetic, context.start
+        result_here = scales_here = 1
+        for name in start.signature.members:
+            domain += getattr(write_back.start, name).eq(getattr(start, name))
+        if config.subsets:
+            domain += write_back.start.valid.eq(start.valid & start.ranks[rank])
+            place = number * config.ranks + rank
+            result_here = arithmetic.result_places[place]
+            scales_here = arithmetic.scales_places[place]
+        domain += [
+            write_back.destination.eq(context.results[rank]),
+            context.room[rank].eq(write_back.room),
+            write_back.result_valid.eq(arithmetic.result_valid & result_here),
+            write_back.result.eq(arithmetic.result),
         ]
-        if self._config.quantizes:
-            m.d.comb += tracker.scale_packets.eq(read_out.scale_packets)
+        if config.quantizes:
+            domain += [
+                write_back.scale_destination.eq(context.scale_results[rank]),
+                write_back.result_ends.eq(arithmetic.result_ends & result_here),
+                write_back.scales_valid.eq(arithmetic.scales_valid & scales_here),
+                write_back.scales.eq(arithmetic.new_scales),
+            ]
+
+    def _leave(self, m, number, rank, write_back):
+        """What comes out of a write-back: where contexts outlive failures, unless it is dropped."""
+        config = self._config
+        if not config.recovers:
+            return write_back.o
+        context = self._contexts[number]
+        m.submodules[f"drop_{number}_{rank}"] = drop = PacketDrop(config)
+        self._drops.append((number, drop))
+        connect(m, write_back.o, drop.i)
+        begun = context.start.valid & context.start.ranks[rank]
+        scales = self._scale_packets(context.start) if config.quantizes else 0
+        m.d.comb += [drop.drop.eq(context.flushing), drop.coming.eq(Mux(begun, 1 + scales, 0))]
+        return drop.o
+
+    def _scale_packets(self, start):
+        """Packets of scales that will follow the packets of a wave, of which one starts."""
+        payload, most = self._config.payload_bytes, self._config.scale_packets
+        packets = sum(start.scale_size > packet * payload for packet in range(most))
+        return Mux(start.begins & start.quantized, packets, 0)
 
     def _end(self, m):
-        """Errors, completion, flags."""
-        operations, tracker, flags = self._operations, self._tracker, self._flags
-        read_out, instructions = self._read_out, self._instructions
-        waves = Signal(WAVE_COUNT_BITS)  # acknowledged, of the operation whose waves retire now
-        with m.If(tracker.retire):
-            m.d.sync += waves.eq(Mux(tracker.retire_last, 0, flags.over_waves))
-        m.d.comb += [
-            operations.read_error.eq(read_out.read_error),
-            operations.read_operation.eq(read_out.operation),
-            operations.read_rank.eq(read_out.read_error_rank),
-            operations.read_response.eq(read_out.read_error_response),
-            operations.write_error.eq(tracker.write_error),
-            operations.ask.eq(flags.slot),
-            instructions.flag_slot.eq(flags.slot),
-            instructions.retire.eq(flags.retire),
-            flags.over.eq(tracker.retire & tracker.retire_last),
-            flags.over_slot.eq(tracker.retire_operation),
-            flags.over_waves.eq(waves + tracker.retire_written),
-            flags.epoch.eq(operations.asked_epoch),
-            flags.code.eq(operations.asked_code),
-            flags.rank.eq(operations.asked_rank),
-        ]
+        """Flags."""
+        for context, ended in zip(self._contexts, self.ended, strict=True):
+            connect(m, context.ended, flipped(ended))
         for rank, port in enumerate(self.ports):
-            connect(m, flags.o[rank], flipped(port.flags))
+            flags = [context.flags[rank] for context in self._contexts]
+            if self._config.recovers:
+                flags += [context.late_flags[rank] for context in self._contexts]
+            self._merge(m, "flags", rank, flags, port.flags)
+
+    def _recover(self, m):
+        """What ranks owe, and what is still in the switch."""
+        config = self._config
+        self._late = [[] for _ in self._contexts]
+        for rank, port in enumerate(self.ports):
+            m.submodules[f"outstanding_{rank}"] = owed = Outstanding(config)
+            self._owe(m, port, owed)
+            m.d.comb += owed.lost.eq(self.lost[rank])
+            self._count_late(m, rank)
+            m.d.comb += self.owed_reads[rank].eq(Cat(owed.reads))
+            m.d.comb += self.owed_writes[rank].eq(Cat(owed.writes))
+            for number, context in enumerate(self._contexts):
+                m.d.comb += context.idle[rank].eq(owed.idle[number])
+        for late, failing in zip(self._late, self.upkeep, strict=True):
+            for name, events in zip(LATE, zip(*late, strict=True), strict=True):
+                m.d.comb += getattr(failing, name).eq(sum(events))
+        for number, context in enumerate(self._contexts):
+            issuers, failing = self._issuers[number], self.upkeep[number]
+            idle = [issuer.idle for issuer in issuers]
+            m.d.comb += [issuer.drop.eq(context.flushing) for issuer in issuers]
+            empty = [drop.empty for whose, drop in self._drops if whose == number]
             m.d.comb += [
-                operations.write_operation[rank].eq(tracker.error_operation[rank]),
-                operations.write_response[rank].eq(tracker.response[rank]),
-                flags.flags[rank].eq(instructions.flags[rank]),
+                context.clear.eq(Cat(*idle, *empty).all()),
+                context.watchdog.eq(failing.watchdog),
+                context.abort.eq(failing.abort),
+                context.in_band.eq(failing.in_band),
             ]
+            for name, member in failing.signature.members.items():
+                if member.flow is Out and name not in LATE:
+                    m.d.comb += getattr(failing, name).eq(getattr(context, name))
+
+    def _count_late(self, m, rank):
+        """By context, what comes from a rank and is dropped."""
+        header = self._tables[rank].i.payload.header
+        for number, context in enumerate(self._contexts):
+            data = self._tables[rank].stray & (header.context == number)
+            self._late[number].append((data, context.stray[rank]))
+
+    def _owe(self, m, port, owed):
+        """Requests, data, writes and responses of one port."""
+        config = self._config
+        requests, writes, flags = port.requests.head, port.writes.head, port.flags.head
+        data, responses = port.read_data, port.write_responses
+
+        def of(header, happens):
+            """By context, whether it happens to it."""
+            return Cat(happens & (header.context == number) for number in range(config.contexts))
+
+        asked = requests.payload.header
+        parts = range(0, config.read_request_bytes, config.payload_bytes)
+        packets = sum(asked.length > part for part in parts)
+        flag = of(flags.payload.header, flags.valid & flags.ready)
+        write = of(writes.payload.header, writes.valid & writes.ready)
         m.d.comb += [
-            self.ended.valid.eq(flags.retire),
-            self.ended.code.eq(operations.asked_code),
-            self.ended.rank.eq(operations.asked_rank),
-            self.ended.epoch.eq(operations.asked_epoch),
-            self.ended.waves.eq(flags.waves),
+            owed.asked.eq(of(asked, requests.valid & requests.ready)),
+            owed.asked_packets.eq(packets),
+            owed.came.eq(of(data.payload.header, data.valid & data.payload.last)),
+            owed.written.eq(flag | write),
+            owed.answered.eq(of(responses.payload.header, responses.valid)),
         ]
 
     def _observe(self, m):
-        controller, read_out, tracker = self._controller, self._read_out, self._tracker
-        trace = self.trace
-        m.d.comb += [
-            self.reading.eq(controller.reading),
-            self.writing.eq(tracker.writing),
-            self.waits_barrier.eq(controller.waits_barrier),
-            self.waits_entry.eq(controller.waits_entry),
-            self.waits_data.eq(read_out.waits_data),
-            self.waits_room.eq(read_out.waits_room),
-            trace.issue.eq(controller.waves.valid & controller.waves.ready),
-            trace.issue_entry.eq(controller.waves.payload.entry),
-            trace.issue_operation.eq(controller.waves.payload.slot),
-            trace.issue_empty.eq(~controller.issue.valid),
-            trace.read_out.eq(read_out.open),
-            trace.read_out_entry.eq(read_out.read_entry),
-            trace.read_out_slot.eq(read_out.write_slot),
-            trace.release.eq(read_out.release),
-            trace.retire.eq(tracker.retire),
-            trace.over.eq(tracker.retire & tracker.retire_last),
-            trace.reading.eq(controller.reading),
-            trace.writing.eq(tracker.writing),
-        ]
+        contexts = self._contexts
+        for name in ("reading", "writing"):
+            m.d.comb += getattr(self, name).eq(sum(getattr(c, name) for c in contexts))
+        for name in ("waits_barrier", "waits_entry", "waits_data", "waits_room"):
+            waiting = (getattr(context, name) for context in contexts)
+            m.d.comb += getattr(self, name).eq(reduce(or_, waiting))
+        for context, trace in zip(contexts, self.traces, strict=True):
+            connect(m, context.trace, flipped(trace))
         shift = packet_bits(self._config)
         width = entry_bits(self._config)
         for rank, port in enumerate(self.ports):

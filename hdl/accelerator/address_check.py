@@ -1,6 +1,6 @@
 """An instruction's addresses: staged by the host, and checked one after the other."""
 
-from amaranth import Cat, Const, Module, Mux, Signal, unsigned
+from amaranth import Array, Cat, Const, Module, Mux, Signal, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -9,7 +9,7 @@ from amaranth.utils import exact_log2
 from ..config import SwitchConfig
 from .layouts import LENGTH_BITS, Status, address_kinds
 
-__all__ = ["FLAG_BYTES", "HOST_BITS", "AddressCheck", "folded"]
+__all__ = ["FLAG_BYTES", "HOST_BITS", "WORD_SHIFT", "AddressCheck", "Window", "folded", "word_bits"]
 
 #: Size and alignment of a flag; the unit in which addresses are checked and kept.
 FLAG_BYTES = 8
@@ -34,6 +34,14 @@ def folded(value, bits):
     if len(value) <= bits:
         return value
     return Cat(value[:bits], value[bits:].any())
+
+
+class Window(wiring.Signature):
+    """What a context may touch of one rank's memory: words of `FLAG_BYTES` from base to limit."""
+
+    def __init__(self, config: SwitchConfig):
+        bits = word_bits(config)
+        super().__init__({"base": Out(bits), "limit": Out(bits)})
 
 
 class StagedAddress(data.StructLayout):
@@ -66,6 +74,9 @@ class AddressCheck(wiring.Component):
     locked : what is staged stays as it is
     length : bytes of each rank's operand; stays from ``start`` to ``done``
     quantized : the scales' addresses belong to the instruction; stays likewise
+    source_ranks, destination_ranks, members : ranks whose sources, destinations and flags count,
+        where that may be some; stay likewise
+    windows : by rank, where there are several contexts (`Window`)
     start : check every rank
     words : the address that is being checked, in words of 8 bytes
     store_source, store_destination, store_flag, store_scale_source, store_scale_destination : by
@@ -75,7 +86,8 @@ class AddressCheck(wiring.Component):
     Rules
     -----
     In this order for each rank, lowest rank first: every address is aligned, the flag to 8 bytes,
-    others to the flit (UNALIGNED); every range lies inside the memory (OUT_OF_RANGE); no two ranges
+    others to the flit (UNALIGNED); every range lies inside the memory (OUT_OF_RANGE), and inside
+    the context's window where there are several (OUT_OF_WINDOW); no two ranges
     share a flit or word, but source and destination may be identical, and so may the scales'
     (OVERLAP). A length of 0 claims nothing but the flag.
 
@@ -100,6 +112,11 @@ class AddressCheck(wiring.Component):
         }
         if config.quantizes:
             members["quantized"] = In(1)
+        if config.subsets:
+            subsets = ("source_ranks", "destination_ranks", "members")
+            members |= {name: In(config.ranks) for name in subsets}
+        if config.contexts > 1:
+            members["windows"] = In(Window(config)).array(config.ranks)
         for kind in self._kinds:
             members |= {f"stage_{kind}": In(config.ranks), f"store_{kind}": Out(config.ranks)}
         super().__init__(members)
@@ -124,6 +141,7 @@ class AddressCheck(wiring.Component):
         self._unaligned = Signal()
         self._outside = Signal()
         self._overlap = Signal()
+        self._foreign = Signal()  # outside the context's window
 
         staged = self._stage(m)
         self._walk(m)
@@ -236,7 +254,7 @@ class AddressCheck(wiring.Component):
         m.d.sync += [start.eq(staged.words), end.eq(total[1:])]
 
         off_grid = staged.ragged | (~is_flag & staged.words[:flit_shift].any())
-        with m.If(self._adding):
+        with m.If(self._adding & self._counts(self._adding_kind)):
             m.d.sync += [
                 self._unaligned.eq(self._unaligned | off_grid),
                 self._outside.eq(self._outside | staged.beyond | size_beyond),
@@ -262,13 +280,51 @@ class AddressCheck(wiring.Component):
         # Without a length only the flag is not empty: no range can start inside its one word.
         crossing = (start < own_end) & (own_start < end) & ~identical
         limit = self._config.memory_bytes // FLAG_BYTES
-        with m.If(self._comparing):
+        this, own = self._both_count(m)
+        with m.If(self._comparing & this):
             with m.If(end > limit):
                 m.d.sync += self._outside.eq(1)
-            with m.If(~self._comparing_own & crossing):
+            if self._config.contexts > 1:
+                with m.If(self._leaves_window(m, start, end)):
+                    m.d.sync += self._foreign.eq(1)
+            with m.If(~self._comparing_own & crossing & own):
                 m.d.sync += self._overlap.eq(1)
         with m.If(self._judging | self.start):
             m.d.sync += [self._unaligned.eq(0), self._outside.eq(0), self._overlap.eq(0)]
+            m.d.sync += self._foreign.eq(0)
+
+    def _counts(self, kind):
+        """Whether this rank's address of `kind` matters."""
+        if not self._config.subsets:
+            return Const(1)
+        by_ranks = {
+            "source": self.source_ranks,
+            "destination": self.destination_ranks,
+            "flag": self.members,
+            "scale_source": self.source_ranks,
+            "scale_destination": self.destination_ranks,
+        }
+        return Cat(
+            self._is(kind, name) & by_ranks[name].bit_select(self._rank, 1) for name in self._kinds
+        ).any()
+
+    def _both_count(self, m):
+        """Of the range in the third stage, and of the one that it is compared with."""
+        if not self._config.subsets:
+            return Const(1), Const(1)
+        adding, comparing = Signal(2, name="counts_adding"), Signal(2, name="counts_comparing")
+        m.d.sync += [
+            adding.eq(Cat(self._counts(self._other), self._counts(self._own))),
+            comparing.eq(adding),
+        ]
+        return comparing[0], comparing[1]
+
+    def _leaves_window(self, m, start, end):
+        bases = Array(window.base for window in self.windows)
+        limits = Array(window.limit for window in self.windows)
+        base, limit = bases[self._rank], limits[self._rank]
+        # A length of 0 claims nothing, wherever it stands.
+        return (start != end) & ((start < base) | (end > limit))
 
     def _may_be_identical(self, m):
         """Of the ranges in the third stage: a result that may lie in its operand's place."""
@@ -284,13 +340,16 @@ class AddressCheck(wiring.Component):
     def _judge(self, m):
         """Behind the last range of a rank: the end, or the next rank."""
         last_rank = self._rank == self._config.ranks - 1
-        refused = self._unaligned | self._outside | self._overlap
+        refused = self._unaligned | self._outside | self._overlap | self._foreign
         m.d.comb += self.done.eq(self._judging & (refused | last_rank))
         m.d.comb += self.code_rank.eq(Mux(refused, self._rank, 0))
         with m.If(self._unaligned):
             m.d.comb += self.code.eq(Status.UNALIGNED)
         with m.Elif(self._outside):
             m.d.comb += self.code.eq(Status.OUT_OF_RANGE)
+        if self._config.contexts > 1:
+            with m.Elif(self._foreign):
+                m.d.comb += self.code.eq(Status.OUT_OF_WINDOW)
         with m.Elif(self._overlap):
             m.d.comb += self.code.eq(Status.OVERLAP)
         with m.If(self.start):

@@ -24,10 +24,13 @@ class Arithmetic(wiring.Component):
     Members
     -------
     valid, operands, keep, format : a flit of every rank, rank by rank (`ReadOut`)
+    sources : likewise, where an operation may have some of the ranks only
+    places : likewise, a bit for each context and rank, ranks innermost: where the result goes
     scales, ends_wave, ends_blocks : of codes: scales of the flit's block or blocks, rank by rank;
         the flit is its wave's last; its blocks are
     result_valid, result : a flit of sums or codes, in the order of the operands as long as read-out
         keeps sums `inq_lead` cycles behind codes
+    result_places, scales_places : where the result, and the new scales, go; likewise
     result_ends : it is the last of a quantized wave
     scales_valid, new_scales : a flit of scales (`ScaleFlit`)
     nan, overflow : a kept sum is NaN; finite operands gave infinity
@@ -56,6 +59,14 @@ class Arithmetic(wiring.Component):
             "nan": Out(1),
             "overflow": Out(1),
         }
+        if config.subsets:
+            ranks, places = config.ranks, config.contexts * config.ranks
+            members |= {
+                "sources": In(ranks),
+                "places": In(places),
+                "result_places": Out(places),
+                "scales_places": Out(places),
+            }
         if config.quantizes:
             blocks = blocks_per_flit(config.flit_bytes, config.block)
             members |= {
@@ -105,11 +116,28 @@ class Arithmetic(wiring.Component):
         self._put_sums(m, sums)
         if codes is not None:
             self._put_codes(m, sums, codes)
+        if self._config.subsets:
+            self._put_places(m, codes)
         return m
 
     @property
     def _sources(self):
-        return (1 << self._config.ranks) - 1
+        return self.sources if self._config.subsets else (1 << self._config.ranks) - 1
+
+    def _put_places(self, m, codes):
+        """Where results go, beside them."""
+        later = {}
+        for name, delay in (("sums", self.delay), ("codes", self.inq_delay)):
+            if delay is None:
+                continue
+            m.submodules[f"places_of_{name}"] = line = DelayLine(len(self.places), delay)
+            m.d.comb += line.i.eq(self.places)
+            later[name] = line.o
+        of_codes = codes.valid if codes is not None else 0
+        places = Mux(of_codes, later.get("codes", 0), later.get("sums", 0))
+        m.d.comb += self.result_places.eq(places)
+        # A flit of scales comes one cycle after the codes with which its last block begins.
+        m.d.sync += self.scales_places.eq(later.get("codes", 0))
 
     @property
     def _quantized(self):

@@ -32,7 +32,7 @@ class Counters(wiring.Component):
 
     def __init__(self, config: SwitchConfig):
         self._ranks = config.ranks
-        reading, writing = range(config.waves + 1), range(config.write_waves + 1)
+        reading, writing = range(config.waves + 1), range(config.contexts * config.write_waves + 1)
         ranks = config.ranks
         super().__init__(
             {

@@ -8,7 +8,7 @@ from amaranth.utils import exact_log2
 
 from ..config import KNOWN_FORMATS, SwitchConfig
 from ..interfaces import Format
-from .address_check import FLAG_BYTES, HOST_BITS, AddressCheck, folded
+from .address_check import FLAG_BYTES, HOST_BITS, AddressCheck, Window, folded
 from .layouts import (
     ELEMENT_BYTES,
     LENGTH_BITS,
@@ -19,7 +19,7 @@ from .layouts import (
     slot_bits,
 )
 
-__all__ = ["FORMAT_BITS", "InstructionQueue"]
+__all__ = ["FORMAT_BITS", "SUBSETS", "InstructionQueue", "Posting"]
 
 #: Kinds of addresses that stand in block RAM where quantized operations are built: their five kinds
 #: take more LUT RAM than a small device has to spare.
@@ -27,6 +27,28 @@ BLOCK_RAM_KINDS = ("destination", "scale_source", "scale_destination")
 
 #: Width of a format's code as a host writes it.
 FORMAT_BITS = 32
+#: Common fields that say which ranks are read and written, where that may be some.
+SUBSETS = ("source_ranks", "destination_ranks")
+
+
+class Posting(wiring.Signature):
+    """How instructions come in; see `InstructionQueue`."""
+
+    def __init__(self, config: SwitchConfig):
+        staged = {f"stage_{kind}": Out(config.ranks) for kind in address_kinds(config)}
+        super().__init__(
+            {
+                "address": Out(HOST_BITS),
+                "length": Out(HOST_BITS),
+                "format": Out(FORMAT_BITS),
+                "post": Out(1),
+                "busy": In(1),
+                "code": In(Status),
+                "rank": In(4),
+            }
+            | staged
+            | {name: Out(config.ranks) for name in SUBSETS if config.subsets}
+        )
 
 
 class InstructionQueue(wiring.Component):
@@ -44,9 +66,16 @@ class InstructionQueue(wiring.Component):
         rank, store ``address`` (ignored while ``busy``, so that what was checked is what runs); at
         most one bit of all of them in a cycle
     length, format : common fields, taken with ``post``
+    source_ranks, destination_ranks : likewise, where that may be some of the ranks
+    members : ranks that the context has; enabled, windows : see below; likewise
     post : check and queue (ignored while ``busy``)
     busy : the check goes on
     code, rank : how the last post ended (`Status`) and for which rank
+    unreachable : ranks that may not be named yet (DRAINING); busy posts wait while ``hold``; where
+        contexts outlive failures
+    waiting : operations not yet launched; likewise
+    flags_only : taken with ``post``: nothing but flags is looked at, and the operation has no more;
+        present : ranks that have one; likewise
     launch : the oldest operation not yet launched; its ``sources`` and ``scale_sources`` stand
         beside it
     destination_slot, destinations, scale_destinations : look-up, one cycle later
@@ -86,6 +115,13 @@ class InstructionQueue(wiring.Component):
             "retire": In(1),
         }
         members |= {f"{kind}s": addresses for kind in address_kinds(config)}
+        if config.subsets:
+            members |= {name: In(config.ranks) for name in (*SUBSETS, "members")}
+        if config.contexts > 1:
+            members |= {"enabled": In(1), "windows": In(Window(config)).array(config.ranks)}
+        if config.recovers:
+            members |= {"unreachable": In(config.ranks), "hold": In(1), "waiting": Out(1)}
+            members |= {"flags_only": In(1), "present": In(config.ranks)}
         super().__init__(members)
 
     def elaborate(self, platform):
@@ -101,13 +137,23 @@ class InstructionQueue(wiring.Component):
         full = (waiting >= self._config.queue_depth) | (occupied == self._slots - 1)
         with m.If(queued):
             m.d.sync += staged.eq(staged + 1)
+        self._sources = Signal(self._config.ranks)
+        self._destinations = Signal(self._config.ranks)
         length = Signal(LENGTH_BITS + 1)
         number_format = Signal(Format.as_shape().width + 1)
+        self._bare = Signal()  # it has flags only
         with m.If(self.post & ~self.busy):
+            if self._config.recovers:
+                m.d.sync += self._bare.eq(self.flags_only)
             m.d.sync += [
                 length.eq(folded(self.length, LENGTH_BITS)),
                 number_format.eq(folded(self.format, Format.as_shape().width)),
             ]
+            if self._config.subsets:
+                m.d.sync += [
+                    self._sources.eq(self.source_ranks),
+                    self._destinations.eq(self.destination_ranks),
+                ]
         m.submodules.addresses = addresses = AddressCheck(self._config)
         self._stage(m, addresses, length, number_format)
         self._check(m, addresses, length, number_format, queued, full)
@@ -125,6 +171,15 @@ class InstructionQueue(wiring.Component):
         ]
         if self._config.quantizes:
             m.d.comb += addresses.quantized.eq(number_format == Format.INQ8.value)
+        if self._config.subsets:
+            m.d.comb += [
+                addresses.source_ranks.eq(self._sources),
+                addresses.destination_ranks.eq(self._destinations),
+                addresses.members.eq(self.present if self._config.recovers else self.members),
+            ]
+        if self._config.contexts > 1:
+            for window, checked in zip(self.windows, addresses.windows, strict=True):
+                m.d.comb += [checked.base.eq(window.base), checked.limit.eq(window.limit)]
 
     def _keep_addresses(self, m, addresses, staged, next_launch):
         """A memory a rank and kind of address, by slot, of addresses as they are checked.
@@ -171,9 +226,12 @@ class InstructionQueue(wiring.Component):
             write.data.slot.eq(staged),
             write.data.format.eq(number_format),
             write.data.length.eq(length),
+            *self._launch_ranks(write.data),
             read.addr.eq(next_launch),
             self.launch.payload.eq(read.data),
         ]
+        if self._config.recovers:
+            m.d.comb += self.waiting.eq(waiting != 0)
         m.d.sync += [
             waiting.eq(waiting + queued - taken),
             # The look-up of slot `next_launch` is one cycle behind.
@@ -181,6 +239,25 @@ class InstructionQueue(wiring.Component):
         ]
         with m.If(taken):
             m.d.sync += next_launch.eq(next_launch + 1)
+
+    def _launch_ranks(self, operation):
+        if not self._config.subsets:
+            return []
+        return [operation.sources.eq(self._sources), operation.destinations.eq(self._destinations)]
+
+    def _bad_ranks(self):
+        """Others than members are named, or none to read or none to write."""
+        strangers = (self._sources | self._destinations) & ~self.members
+        return strangers.any() | ~self._sources.any() | ~self._destinations.any()
+
+    @staticmethod
+    def _lowest(m, ranks):
+        """The number of the lowest bit that is set."""
+        number = Signal(4, name="lowest_draining")
+        for rank in reversed(range(len(ranks))):
+            with m.If(ranks[rank]):
+                m.d.comb += number.eq(rank)
+        return number
 
     def _check(self, m, addresses, length, number_format, queued, full):
         """Check what is posted: first what all ranks have in common."""
@@ -193,6 +270,8 @@ class InstructionQueue(wiring.Component):
         if self._config.quantizes:
             divided &= number_format != Format.INQ8.value
 
+        refusals = self._refusals(m, full, known, divided | length[LENGTH_BITS])
+
         def end(code, rank):
             m.d.sync += [self.code.eq(code), self.busy.eq(0), self.rank.eq(rank)]
             m.next = "IDLE"
@@ -203,16 +282,56 @@ class InstructionQueue(wiring.Component):
                     m.d.sync += self.busy.eq(1)
                     m.next = "COMMON"
             with m.State("COMMON"):
-                with m.If(full):
-                    end(Status.QUEUE_FULL, 0)
-                with m.Elif(~known):
-                    end(Status.BAD_FORMAT, 0)
-                with m.Elif(divided | length[LENGTH_BITS]):
-                    end(Status.BAD_LENGTH, 0)
-                with m.Else():
-                    m.d.comb += addresses.start.eq(1)
-                    m.next = "ADDRESSES"
+                if self._config.recovers:
+                    with m.If(~self.hold):
+                        self._judge(m, addresses, refusals, end)
+                else:
+                    self._judge(m, addresses, refusals, end)
             with m.State("ADDRESSES"):
                 with m.If(addresses.done):
-                    m.d.comb += queued.eq(addresses.code == Status.OK)
-                    end(addresses.code, addresses.code_rank)
+                    if self._config.recovers:
+                        self._finish(m, addresses, queued, end)
+                    else:
+                        m.d.comb += queued.eq(addresses.code == Status.OK)
+                        end(addresses.code, addresses.code_rank)
+
+    def _judge(self, m, addresses, refusals, end):
+        """The first of the rules in common that is broken; or addresses are next."""
+
+        def go_on():
+            m.d.comb += addresses.start.eq(1)
+            m.next = "ADDRESSES"
+
+        for number, (refused, code, rank) in enumerate(refusals):
+            with m.If(refused) if number == 0 else m.Elif(refused):
+                if code is Status.OK:
+                    go_on()
+                else:
+                    end(code, rank)
+        with m.Else():
+            go_on()
+
+    def _finish(self, m, addresses, queued, end):
+        with m.If(self.hold):
+            m.next = "COMMON"  # who can be reached may be others by then
+        with m.Else():
+            m.d.comb += queued.eq(addresses.code == Status.OK)
+            end(addresses.code, addresses.code_rank)
+
+    def _refusals(self, m, full, known, bad_length):
+        """Rules that all ranks have in common, in their order: broken, code, rank.
+
+        Where one has the code OK, those behind it do not matter.
+        """
+        several, recovers = self._config.contexts > 1, self._config.recovers
+        rules = [(~self.enabled, Status.DISABLED, 0)] if several else []
+        rules.append((full, Status.QUEUE_FULL, 0))
+        if recovers:
+            rules.append((self._bare, Status.OK, 0))
+        rules += [(~known, Status.BAD_FORMAT, 0), (bad_length, Status.BAD_LENGTH, 0)]
+        if self._config.subsets:
+            rules.append((self._bad_ranks(), Status.BAD_RANKS, 0))
+        if recovers:
+            draining = self.members & self.unreachable
+            rules.append((draining.any(), Status.DRAINING, self._lowest(m, draining)))
+        return rules

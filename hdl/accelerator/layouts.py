@@ -13,16 +13,21 @@ __all__ = [
     "FLAG_TAG",
     "LENGTH_BITS",
     "OperationLayout",
+    "STATUS_MEANINGS",
     "Status",
     "WaveLayout",
     "address_kinds",
     "block_flits",
+    "context_bits",
     "entry_bits",
     "flit_scale_bits",
     "operation_length_bits",
     "operation_slots",
     "packet_bits",
     "slot_bits",
+    "subset_fields",
+    "write_slot_bits",
+    "write_tag_bits",
 ]
 
 #: Bytes of a plain number, and of a code of a quantized operand.
@@ -45,11 +50,49 @@ class Status(enum.Enum, shape=8):
     OUT_OF_RANGE = 0x04
     OVERLAP = 0x05
     QUEUE_FULL = 0x06
+    BAD_RANKS = 0x07
+    DISABLED = 0x08
+    OUT_OF_WINDOW = 0x09
+    DRAINING = 0x0A
     # Ended early: each wave is old or new.
     READ_SLVERR = 0x12
     READ_DECERR = 0x13
     WRITE_SLVERR = 0x22
     WRITE_DECERR = 0x23
+    # Ended by its context's watchdog, or with it: each packet is old or new.
+    NOT_ARRIVED = 0x31
+    READ_TIMEOUT = 0x32
+    WRITE_TIMEOUT = 0x33
+    FLAG_TIMEOUT = 0x34
+    ABORTED = 0x40
+    # Ended before it began: what members have posted does not fit together.
+    DISAGREES = 0x50
+
+
+#: What each code says, and whose the rank beside it is ("" where it says nothing).
+STATUS_MEANINGS: dict[Status, tuple[str, str]] = {
+    Status.OK: ("done", ""),
+    Status.BAD_FORMAT: ("refused: the format is unknown or not built", ""),
+    Status.BAD_LENGTH: ("refused: no whole elements, or 2^40 bytes and more", ""),
+    Status.UNALIGNED: ("refused: the flag is off 8 bytes, or another address off the flit", "its"),
+    Status.OUT_OF_RANGE: ("refused: a range ends beyond the memory", "its"),
+    Status.OVERLAP: ("refused: two ranges share a flit, and may not be identical", "its"),
+    Status.QUEUE_FULL: ("refused: `queue_depth` operations wait already", ""),
+    Status.BAD_RANKS: ("refused: no rank to read, none to write, or one that is no member", ""),
+    Status.DISABLED: ("refused: the context is not enabled", ""),
+    Status.OUT_OF_WINDOW: ("refused: a range leaves the context's window", "its"),
+    Status.DRAINING: ("refused: a member still owes answers of an operation that failed", "its"),
+    Status.READ_SLVERR: ("a read was answered with SLVERR", "its"),
+    Status.READ_DECERR: ("a read was answered with DECERR", "its"),
+    Status.WRITE_SLVERR: ("a write was answered with SLVERR", "its"),
+    Status.WRITE_DECERR: ("a write was answered with DECERR", "its"),
+    Status.NOT_ARRIVED: ("watchdog: others have arrived, this rank has not", "its"),
+    Status.READ_TIMEOUT: ("watchdog: read data does not come, or requests do not go", "its"),
+    Status.WRITE_TIMEOUT: ("watchdog: writes are not taken, or not answered", "its"),
+    Status.FLAG_TIMEOUT: ("watchdog: a flag is not taken", "its"),
+    Status.DISAGREES: ("members have posted different lengths, formats or ranks", "the odd one"),
+    Status.ABORTED: ("a host ended it, or an operation before it in its context was ended", ""),
+}
 
 
 def address_kinds(config: SwitchConfig) -> tuple[str, ...]:
@@ -65,6 +108,20 @@ def operation_slots(config: SwitchConfig) -> int:
 
 def slot_bits(config: SwitchConfig) -> int:
     return (operation_slots(config) - 1).bit_length()
+
+
+def context_bits(config: SwitchConfig) -> int:
+    return (config.contexts - 1).bit_length()
+
+
+def write_slot_bits(config: SwitchConfig) -> int:
+    """Bits of a write-phase slot's number in its context (at least one)."""
+    return max(1, (config.write_waves - 1).bit_length())
+
+
+def write_tag_bits(config: SwitchConfig) -> int:
+    """Bits of the tag of a data write: the slot, above it the context."""
+    return write_slot_bits(config) + context_bits(config)
 
 
 def entry_bits(config: SwitchConfig) -> int:
@@ -92,8 +149,17 @@ def flit_scale_bits(config: SwitchConfig) -> int:
     return 8 * config.scale_bytes * blocks_per_flit(config.flit_bytes, config.block)
 
 
+def subset_fields(config: SwitchConfig) -> dict:
+    """The ranks that an operation reads and those that it writes, where that may be some of them.
+
+    Without subsets all ranks are both, and nothing has to say so.
+    """
+    ranks = unsigned(config.ranks)
+    return {"sources": ranks, "destinations": ranks} if config.subsets else {}
+
+
 class OperationLayout(data.StructLayout):
-    """An operation on its way from the queue to the wave controller."""
+    """An operation on its way from the queue to the wave controller; see `subset_fields`."""
 
     def __init__(self, config: SwitchConfig):
         super().__init__(
@@ -102,6 +168,7 @@ class OperationLayout(data.StructLayout):
                 "format": Format,
                 "length": unsigned(operation_length_bits(config)),
             }
+            | subset_fields(config)
         )
 
 
@@ -109,7 +176,7 @@ class WaveLayout(data.StructLayout):
     """A wave that reads, in the order of read-out.
 
     ``size`` is its bytes; 0 for a wave that only ends its operation. ``first`` and ``last`` are
-    within the operation.
+    within the operation. See `subset_fields`.
     """
 
     def __init__(self, config: SwitchConfig):
@@ -122,4 +189,5 @@ class WaveLayout(data.StructLayout):
                 "first": unsigned(1),
                 "last": unsigned(1),
             }
+            | subset_fields(config)
         )

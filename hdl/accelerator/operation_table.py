@@ -1,6 +1,6 @@
 """What became of each operation under way: its epoch and its first error."""
 
-from amaranth import Array, Cat, Module, Signal
+from amaranth import Array, Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -27,6 +27,14 @@ class OperationTable(wiring.Component):
     failed : by slot: has an error
     ask, asked_epoch, asked_code, asked_rank : look-up, combinational
 
+    Where contexts outlive failures:
+
+    launch_code, launch_rank : the operation starts as one that has failed, unless OK
+    end : the oldest operation is over
+    abort, abort_code, abort_rank : all operations under way fail, the oldest with this code, the
+        others as ABORTED
+    live : some are under way
+
     The first error of an operation stays; of several in one cycle a read error goes first, then
     the lowest port.
     """
@@ -34,6 +42,15 @@ class OperationTable(wiring.Component):
     def __init__(self, config: SwitchConfig):
         self._config = config
         slot = slot_bits(config)
+        recovery = {
+            "launch_code": In(Status),
+            "launch_rank": In(4),
+            "end": In(1),
+            "abort": In(1),
+            "abort_code": In(Status),
+            "abort_rank": In(4),
+            "live": Out(1),
+        }
         super().__init__(
             {
                 "launch": In(1),
@@ -52,6 +69,7 @@ class OperationTable(wiring.Component):
                 "asked_code": Out(Status),
                 "asked_rank": Out(4),
             }
+            | (recovery if config.recovers else {})
         )
 
     def elaborate(self, platform):
@@ -66,12 +84,15 @@ class OperationTable(wiring.Component):
             self.asked_code.eq(codes[self.ask]),
             self.asked_rank.eq(ranks[self.ask]),
         ]
+        code, rank = Status.OK, 0
+        if self._config.recovers:
+            code, rank = self.launch_code, self.launch_rank
         for slot in slots:
             with m.If(self.launch & (self.launch_slot == slot)):
                 m.d.sync += [
                     epochs[slot].eq(self.epoch),
-                    codes[slot].eq(Status.OK),
-                    ranks[slot].eq(0),
+                    codes[slot].eq(code),
+                    ranks[slot].eq(rank),
                 ]
             with m.Elif(~self.failed[slot]):
                 for port in reversed(range(self._config.ranks)):
@@ -85,4 +106,23 @@ class OperationTable(wiring.Component):
                         codes[slot].eq(READ_ERROR | self.read_response.as_value()),
                         ranks[slot].eq(self.read_rank),
                     ]
+        if self._config.recovers:
+            self._abort(m, codes, ranks)
         return m
+
+    def _abort(self, m, codes, ranks):
+        """Operations start and end in the order of their slots, which are a ring."""
+        live = Signal(len(codes))
+        oldest = Signal.like(self.ask)
+        m.d.comb += self.live.eq(live.any())
+        with m.If(self.launch):
+            m.d.sync += live.bit_select(self.launch_slot, 1).eq(1)
+        with m.If(self.end):
+            m.d.sync += [live.bit_select(oldest, 1).eq(0), oldest.eq(oldest + 1)]
+        for slot, code in enumerate(codes):
+            with m.If(self.abort & live[slot] & ~self.failed[slot]):
+                first = oldest == slot
+                m.d.sync += [
+                    code.eq(Mux(first, self.abort_code, Status.ABORTED)),
+                    ranks[slot].eq(Mux(first, self.abort_rank, 0)),
+                ]

@@ -1,6 +1,6 @@
 """Reads complete waves out of the tables, in lockstep and in order, into the reducer."""
 
-from amaranth import Cat, Module, Mux, Signal
+from amaranth import Cat, Const, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
@@ -16,21 +16,23 @@ from .layouts import (
     entry_bits,
     operation_slots,
     slot_bits,
+    write_slot_bits,
+    write_tag_bits,
 )
 from .scales import scales_of
 from .wave_table import read_delay
 
 __all__ = ["PacketStart", "ReadOut"]
 
-#: Cycles in which ``room`` does not yet know of a start, where both ways are registered.
-START_TO_ROOM = 2
-
 
 class PacketStart(wiring.Signature):
     """A packet of results begins: what every port's write-back must know of it.
 
     ``flits`` and ``size`` (bytes) are the packet's; ``opens`` says that it is its operation's
-    first, so that addresses start anew. ``write_slot`` is the write-phase slot that it counts in.
+    first, so that addresses start anew. ``write_slot`` is the write-phase slot that it counts in,
+    with its context (see `write_tag_bits`).
+
+    ``ranks`` : those that it goes to, where that may be some.
 
     Where quantized operations are built: ``quantized`` says that it has codes; ``begins`` and
     ``ends`` that it is its wave's first or last; ``scale_size`` is bytes of the wave's scales, 0 of
@@ -43,8 +45,10 @@ class PacketStart(wiring.Signature):
             "flits": Out(range(config.payload_flits + 1)),
             "size": Out(range(config.payload_bytes + 1)),
             "opens": Out(1),
-            "write_slot": Out(max(1, (config.write_waves - 1).bit_length())),
+            "write_slot": Out(write_tag_bits(config)),
         }
+        if config.subsets:
+            members["ranks"] = Out(config.ranks)
         if config.quantizes:
             members |= {
                 "quantized": Out(1),
@@ -58,11 +62,6 @@ class PacketStart(wiring.Signature):
 class ReadOut(wiring.Component):
     """Streams each wave through the reducer once every rank's data is there.
 
-    Parameters
-    ----------
-    inq_lead
-        Cycles by which codes take longer than sums; where both are built.
-
     Members
     -------
     waves : waves in order of issue
@@ -74,16 +73,24 @@ class ReadOut(wiring.Component):
     operands_valid, keep, format : to the reducer, beside the tables' data (`read_delay` cycles
         behind ``read_enable``); ``keep`` has a bit a 16-bit lane, and where quantized operations
         are built a bit a byte
+    sources, destinations : likewise, where an operation may have some of the ranks only
     ends_wave, ends_blocks : likewise, where quantized operations are built: the flit is the wave's
         last; its block or blocks are
     slot_free, write_slot : the next write-phase slot
     room : by port, its write-back takes another packet
+    settled : ``room`` knows of all packets that have started; with register slices
+    asks, turn : a packet could start; it may (see `ReadOutTurns`)
+    holds : a packet is under way, or one must follow at once
+    quantized, reads_codes : the packet is of codes; a flit of them is read
     start : a packet begins (`PacketStart`)
     destinations_of : operation slot whose destination addresses are wanted; those of the cycle
         before are at hand
     open, close : a write-phase slot is opened (for the operation slot ``operation``) or closed; a
         wave that writes nothing does both at once
     failed : by operation slot: it has an error, so its waves are dropped
+    flush : waves are taken without what they lack, where contexts outlive failures; all their
+        operations have failed
+    idle : no wave is at hand
     read_error, read_error_rank, read_error_response : a wave has one
     release : the wave's entry is free
     waits_data : by rank, the oldest wave lacks its data
@@ -117,9 +124,8 @@ class ReadOut(wiring.Component):
     A wave with an error in any rank's data is not written; nor is a later one of its operation.
     """
 
-    def __init__(self, config: SwitchConfig, *, inq_lead: int = 0):
+    def __init__(self, config: SwitchConfig):
         self._config = config
-        self._inq_lead = inq_lead
         ranks = config.ranks
         members = {
             "waves": In(stream.Signature(WaveLayout(config))),
@@ -134,8 +140,13 @@ class ReadOut(wiring.Component):
             "keep": Out(config.flit_bytes if config.quantizes else config.lanes),
             "format": Out(Format),
             "slot_free": In(1),
-            "write_slot": In(max(1, (config.write_waves - 1).bit_length())),
+            "write_slot": In(write_slot_bits(config)),
             "room": In(ranks),
+            "asks": Out(1),
+            "turn": In(1),
+            "holds": Out(1),
+            "quantized": Out(1),
+            "reads_codes": Out(1),
             "start": Out(PacketStart(config)),
             "destinations_of": Out(slot_bits(config)),
             "open": Out(1),
@@ -148,9 +159,16 @@ class ReadOut(wiring.Component):
             "read_error_rank": Out(4),
             "read_error_response": Out(Response),
             "release": Out(1),
+            "idle": Out(1),
             "waits_data": Out(ranks),
             "waits_room": Out(ranks),
         }
+        if config.recovers:
+            members["flush"] = In(1)
+        if config.sliced:
+            members["settled"] = In(1)
+        if config.subsets:
+            members |= {"sources": Out(config.ranks), "destinations": Out(config.ranks)}
         if config.quantizes:
             members |= {
                 "scale_packets": Out(range(config.scale_packets + 1)),
@@ -168,7 +186,7 @@ class ReadOut(wiring.Component):
             Signal(Response, name=f"response_{rank}") for rank in range(self._config.ranks)
         ]
         self._bad = Signal()  # its data has an error
-        self._quantized = Signal()
+        self._quantized = self.quantized
         self._second = Signal()  # a flit of codes that takes two cycles is in its second
         if self._config.quantizes:
             m.d.comb += self._quantized.eq(self._wave.format == Format.INQ8)
@@ -179,6 +197,7 @@ class ReadOut(wiring.Component):
         read, ends_wave = self._read(m, take, may_start)
         wave = self._wave
         m.d.comb += [
+            self.idle.eq(~self._valid & ~self.waves.valid),
             self.close.eq(dropped | ends_wave),
             self.close_last.eq(wave.last),
             self.release.eq(self.close & (wave.size != 0)),
@@ -197,7 +216,7 @@ class ReadOut(wiring.Component):
             m.d.sync += asked.eq(self.waves.valid & ~self.waves.ready)
         m.d.comb += [
             self.entry.eq(wave.entry),
-            complete.eq(asked & ((wave.size == 0) | self.ready.all())),
+            complete.eq(asked & ((wave.size == 0) | ~self._lacking().any() | self._flushed)),
             take.eq(~self._valid | self.close),
             self.waves.ready.eq(take & complete),
             self.taken.eq(self.waves.ready & (wave.size != 0)),
@@ -210,15 +229,28 @@ class ReadOut(wiring.Component):
         waits = Signal()
         m.d.comb += [
             waits.eq(asked & (wave.size != 0) & ~self._valid),
-            self.waits_data.eq(Mux(waits, ~self.ready, 0)),
+            self.waits_data.eq(Mux(waits, self._lacking(), 0)),
         ]
         return take
+
+    @property
+    def _flushed(self):
+        return self.flush if self._config.recovers else 0
+
+    def _lacking(self):
+        """Ranks whose data the oldest wave waits for."""
+        return ~self.ready & self.waves.payload.sources if self._config.subsets else ~self.ready
+
+    def _full(self):
+        """Ports without room that the wave needs."""
+        return ~self.room & self._wave.destinations if self._config.subsets else ~self.room
 
     def _find_errors(self, m):
         """The first rank, by number, whose data has an error."""
         bad = Signal(self._config.ranks)
+        sources = self._wave.sources if self._config.subsets else Const(-1, len(bad))
         m.d.comb += [
-            bad.eq(Cat(r.as_value() > Response.EXOKAY.value for r in self._responses)),
+            bad.eq(Cat(r.as_value() > Response.EXOKAY.value for r in self._responses) & sources),
             self._bad.eq(bad.any() & (self._wave.size != 0)),
         ]
         for rank in reversed(range(self._config.ranks)):
@@ -267,9 +299,13 @@ class ReadOut(wiring.Component):
         start = self.start.valid
         last = self._cut(m, take)
         wanted, read, ends_packet, ends_wave = Signal(), Signal(), Signal(), Signal()
+        in_run = self._in_run(m, start, ends_wave)
         m.d.comb += [
-            wanted.eq(may_start & ~in_packet & self._in_turn(m, read)),
-            start.eq(wanted & (self._has_room(m, start) | self._in_run(m, start, ends_wave))),
+            wanted.eq(may_start & ~in_packet & ~self._second),
+            self.asks.eq(wanted & (self._has_room() | in_run)),
+            self.holds.eq(in_packet | self._second | in_run),
+            self.reads_codes.eq(read & self._quantized),
+            start.eq(self.asks & self.turn),
             read.eq(start | (in_packet & ~self._second)),
             ends_packet.eq(
                 Mux(in_packet, (in_this == 1) & ~self._second, start & (self.start.flits == 1))
@@ -278,7 +314,7 @@ class ReadOut(wiring.Component):
             self.read_enable.eq(read),
             self.read_entry.eq(self._wave.entry),
             self.read_flit.eq(flit),
-            self.waits_room.eq(Mux(wanted, ~self.room, 0)),
+            self.waits_room.eq(Mux(wanted, self._full(), 0)),
             self.start.opens.eq(self._wave.first & ~self._begun),
             self.start.write_slot.eq(self.write_slot),
         ]
@@ -299,36 +335,22 @@ class ReadOut(wiring.Component):
             m.d.sync += self._second.eq(read & self._quantized)
         return read, ends_wave
 
-    def _has_room(self, m, start):
+    def _has_room(self):
         """Every port has room, and what they say knows of all packets that have started."""
-        if not self._config.sliced:
-            return self.room.all()
-        started = Signal(START_TO_ROOM)
-        m.d.sync += started.eq(Cat(start, started))
-        return self.room.all() & ~started.any()
+        settled = self.settled if self._config.sliced else 1
+        return ~self._full().any() & settled
 
     def _in_run(self, m, start, ends_wave):
         """The packet is not its run's first: there is room, and it must follow at once."""
         packets = self._config.run_bytes // self._config.payload_bytes
         if packets == 1:
-            return 0
+            return Const(0)
         behind = Signal(range(packets))  # packets of the run that are left
         with m.If(start):
             m.d.sync += behind.eq(Mux(behind == 0, packets, behind) - 1)
         with m.If(ends_wave):
             m.d.sync += behind.eq(0)
         return behind != 0
-
-    def _in_turn(self, m, read):
-        """No result would overtake another one, or come while a flit takes its second cycle."""
-        if self._inq_lead == 0:
-            return ~self._second
-        ahead = Signal(range(self._inq_lead + 1))  # cycles until sums come behind all codes
-        with m.If(read & self._quantized):
-            m.d.sync += ahead.eq(self._inq_lead)
-        with m.Elif(ahead != 0):
-            m.d.sync += ahead.eq(ahead - 1)
-        return ~self._second & (self._quantized | (ahead == 0))
 
     def _start_scales(self, m, last):
         wave = self._wave
@@ -401,6 +423,9 @@ class ReadOut(wiring.Component):
             ~ends_wave | (tail == 0) | (tail > byte) for byte in range(0, config.flit_bytes, step)
         )
         beside = [("keep", keep), ("format", self._wave.format)]
+        if config.subsets:
+            m.d.comb += self.start.ranks.eq(self._wave.destinations)
+            beside += [(name, getattr(self._wave, name)) for name in ("sources", "destinations")]
         if config.quantizes:
             beside += [("ends_wave", ends_wave), ("ends_blocks", self._ends_blocks(m, ends_wave))]
         self._put(m, "operands_valid", read | self._second)

@@ -19,19 +19,29 @@ WAITING_WAVES = 2
 class RequestIssuer(wiring.Component):
     """Cuts waves into read requests for one rank.
 
+    Parameters
+    ----------
+    port
+        The rank's.
+    context
+        Whose waves they are; in the headers.
+
     Members
     -------
     valid, address, size, entry, generation : a wave; ``ready`` says that one can be taken
     scale_address, scale_size : of its scales (0 bytes: none), where quantized operations are built
     o : read requests, tagged with entry and packet; those of the scales first
+    drop : waves go no further than they have come, where contexts outlive failures
+    idle : it has no wave; likewise
 
     Timing
     ------
     A wave's first request is offered two cycles later, then one a cycle. Waits for credits only.
     """
 
-    def __init__(self, config: SwitchConfig, *, port: int):
+    def __init__(self, config: SwitchConfig, *, port: int, context: int = 0):
         self._config = config
+        self._context = context
         self._port = port
         members = {
             "valid": In(1),
@@ -48,6 +58,8 @@ class RequestIssuer(wiring.Component):
                 "scale_size": In(config.scale_chunk_bytes.bit_length()),
             }
         self._fields = [name for name in members if name not in ("valid", "ready", "o")]
+        if config.recovers:
+            members |= {"drop": In(1), "idle": Out(1)}
         super().__init__(members)
 
     def elaborate(self, platform):
@@ -71,12 +83,14 @@ class RequestIssuer(wiring.Component):
         head = self.o.head
         header = head.payload.header
         most = config.read_request_bytes
+        dropped = self.drop if config.recovers else 0
         tag_entry = wave.entry if config.waves > 1 else 0
         m.d.comb += [
             left.eq(size - asked),
             last.eq(left <= most),
-            head.valid.eq(waves.o.valid),
-            waves.o.ready.eq(head.ready & last & ~of_scales),
+            head.valid.eq(waves.o.valid & ~dropped),
+            waves.o.ready.eq((head.ready & last & ~of_scales) | dropped),
+            header.context.eq(self._context),
             header.message_class.eq(MessageClass.READ_REQUEST),
             header.inc.eq(1),
             header.source.eq(self._port),
@@ -91,9 +105,16 @@ class RequestIssuer(wiring.Component):
                 asked.eq(Mux(last, 0, asked + most)),
                 packet.eq(Mux(last, 0, packet + most // config.payload_bytes)),
             ]
+        if config.recovers:
+            m.d.comb += self.idle.eq((waves.level == 0) & ~waves.i.valid)
+            with m.If(dropped):
+                m.d.sync += [asked.eq(0), packet.eq(0)]
         if config.quantizes:
             with m.If(head.valid & head.ready & last):
                 m.d.sync += self._scales_asked.eq(of_scales)
+            if config.recovers:
+                with m.If(dropped):
+                    m.d.sync += self._scales_asked.eq(0)
         return m
 
     def _piece(self, m, wave):

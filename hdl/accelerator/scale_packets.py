@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 from ..config import SwitchConfig
 from ..interfaces import MessageClass, PacketSource
 from ..stream import Queue
+from .layouts import write_tag_bits
 from .scale_packer import ScaleFlit
 
 __all__ = ["ScalePackets", "scale_write_back_flits"]
@@ -25,6 +26,7 @@ class ScalePackets(wiring.Component):
 
     Parameters
     ----------
+    port, context : the rank's, and whose scales they are; for the headers
     flits : that it has room for, at least those of a whole wave
 
     Members
@@ -37,15 +39,16 @@ class ScalePackets(wiring.Component):
     last_head, last_flit : what ``o`` offers is the wave's last
     """
 
-    def __init__(self, config: SwitchConfig, *, port: int, flits: int):
+    def __init__(self, config: SwitchConfig, *, port: int, context: int = 0, flits: int):
         self._config = config
+        self._context = context
         self._port = port
         self._flits = flits
         super().__init__(
             {
                 "start": In(1),
                 "size": In(range(config.scale_chunk_bytes + 1)),
-                "write_slot": In(max(1, (config.write_waves - 1).bit_length())),
+                "write_slot": In(write_tag_bits(config)),
                 "opens": In(1),
                 "destination": In(config.operand_address_bits),
                 "room": Out(1),
@@ -118,6 +121,7 @@ class ScalePackets(wiring.Component):
             header.inc.eq(1),
             header.source.eq(self._port),
             header.destination.eq(self._port),
+            header.context.eq(self._context),
             header.tag.eq(wave.write_slot),
             header.address.eq(address),
             header.length.eq(size),

@@ -4,7 +4,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import Out
 
 from ..config import SwitchConfig
-from .layouts import entry_bits, slot_bits
+from .layouts import entry_bits, slot_bits, write_tag_bits
 
 __all__ = ["RANK_EVENTS", "WAVE_EVENTS", "RankTrace", "WaveTrace", "trace_ports"]
 
@@ -42,7 +42,7 @@ class WaveTrace(wiring.Signature):
     """
 
     def __init__(self, config: SwitchConfig):
-        write_slot = max(1, (config.write_waves - 1).bit_length())
+        write_slot = write_tag_bits(config)
         super().__init__(
             {
                 "issue": Out(1),
@@ -75,7 +75,7 @@ class RankTrace(wiring.Signature):
     """
 
     def __init__(self, config: SwitchConfig):
-        write_slot = max(1, (config.write_waves - 1).bit_length())
+        write_slot = write_tag_bits(config)
         super().__init__(
             {
                 "arrival": Out(1),

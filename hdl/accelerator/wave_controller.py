@@ -5,7 +5,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..config import SwitchConfig
-from .layouts import OperationLayout, WaveLayout, entry_bits, operation_slots
+from .layouts import OperationLayout, WaveLayout, context_bits, entry_bits, operation_slots
 from .scales import scales_of
 
 __all__ = ["GENERATION_BITS", "Reservation", "WaveController", "WaveIssue"]
@@ -18,7 +18,8 @@ class Reservation(wiring.Signature):
     """An entry is taken in every rank's wave table.
 
     ``absent`` has a bit for each packet of a full wave that this one does not have, those of its
-    scales behind those of its data.
+    scales behind those of its data. ``ranks`` : those that it is taken at, where that may be some.
+    ``context`` : whose it is, where there are several.
     """
 
     def __init__(self, config: SwitchConfig):
@@ -29,6 +30,8 @@ class Reservation(wiring.Signature):
                 "generation": Out(GENERATION_BITS),
                 "absent": Out(config.packets_per_wave + config.scale_packets),
             }
+            | ({"ranks": Out(config.ranks)} if config.subsets else {})
+            | ({"context": Out(context_bits(config))} if config.contexts > 1 else {})
         )
 
 
@@ -36,7 +39,7 @@ class WaveIssue(wiring.Signature):
     """A wave to request, the same at every port but for the addresses.
 
     ``scale_address`` and ``scale_size`` (bytes, 0 for a wave without scales) are there where
-    quantized operations are built.
+    quantized operations are built; ``ranks``: those that are asked, where that may be some.
     """
 
     def __init__(self, config: SwitchConfig):
@@ -52,6 +55,8 @@ class WaveIssue(wiring.Signature):
                 "scale_address": Out(config.operand_address_bits).array(config.ranks),
                 "scale_size": Out(config.scale_chunk_bytes.bit_length()),
             }
+        if config.subsets:
+            members["ranks"] = Out(config.ranks)
         super().__init__(members)
 
 
@@ -70,6 +75,11 @@ class WaveController(wiring.Component):
     waves : the wave, for read-out, in order
     release : read-out is done with the oldest entry
     reading : entries taken
+    wants : a wave wants an entry and has one; where there are several contexts, others may, too
+    sources_of : ranks that it will be asked of, where that may be some
+    hold, base, share : see `EntryShares`, where there are several contexts
+    halt, force : no operation is taken; the next one is taken whoever has arrived; likewise
+    busy : an operation is being cut into waves
     waits_barrier, waits_entry : an operation waits for its barrier, a wave for an entry
 
     Timing
@@ -98,11 +108,23 @@ class WaveController(wiring.Component):
             "waves": Out(stream.Signature(WaveLayout(config))),
             "release": In(1),
             "reading": Out(range(config.waves + 1)),
+            "wants": Out(1),
+            "busy": Out(1),
             "waits_barrier": Out(1),
             "waits_entry": Out(1),
         }
         if config.quantizes:
             members["scale_sources"] = In(config.operand_address_bits).array(config.ranks)
+        if config.subsets:
+            members["sources_of"] = Out(config.ranks)
+        if config.contexts > 1:
+            members |= {
+                "hold": In(1),
+                "base": In(range(config.waves)),
+                "share": In(range(config.waves + 1)),
+                "halt": In(1),
+                "force": In(1),
+            }
         super().__init__(members)
 
     def elaborate(self, platform):
@@ -112,9 +134,13 @@ class WaveController(wiring.Component):
         remaining = Signal.like(self.launch.payload.length)
         active = Signal()
         first = Signal()
+        complete = self.complete
+        if config.contexts > 1:
+            complete = (complete & ~self.halt) | self.force
         m.d.comb += [
-            self.take.eq(self.launch.valid & ~active & self.complete),
-            self.launch.ready.eq(~active & self.complete),
+            self.busy.eq(active),
+            self.take.eq(self.launch.valid & ~active & complete),
+            self.launch.ready.eq(~active & complete),
             self.waits_barrier.eq(self.launch.valid & ~active & ~self.complete),
         ]
         with m.If(self.take):
@@ -139,6 +165,7 @@ class WaveController(wiring.Component):
         entry, generation, has_entry = self._entries(m, active & ~empty)
         issue = Signal()  # a wave, empty or not
         m.d.comb += [
+            self.wants.eq(active & ~empty & has_entry),
             self.waves.valid.eq(active & (empty | (has_entry & self.issue_ready))),
             issue.eq(self.waves.valid & self.waves.ready),
             self.waves.payload.slot.eq(operation.slot),
@@ -155,6 +182,14 @@ class WaveController(wiring.Component):
             self.reserve.entry.eq(entry),
             self.reserve.generation.eq(generation),
         ]
+        if config.subsets:
+            m.d.comb += [
+                self.waves.payload.sources.eq(operation.sources),
+                self.waves.payload.destinations.eq(operation.destinations),
+                self.issue.ranks.eq(operation.sources),
+                self.reserve.ranks.eq(operation.sources),
+                self.sources_of.eq(operation.sources),
+            ]
         absent = self._absent(size, config.packets_per_wave)
         if config.quantizes:
             scale_size = scales_of(m, config, operation.format, size)
@@ -180,14 +215,20 @@ class WaveController(wiring.Component):
         entry = Signal(entry_bits(config))
         generation = Signal(GENERATION_BITS)
         has_entry = Signal()
-        m.d.comb += [
-            has_entry.eq(self.reading != config.waves),
-            self.waits_entry.eq(wanted & ~has_entry),
-        ]
+        several = config.contexts > 1
+        free = self.reading != config.waves
+        base, share = 0, config.waves
+        if several:
+            base, share = self.base, self.share
+            free = (self.reading != share) & ~self.hold
+        m.d.comb += [has_entry.eq(free), self.waits_entry.eq(wanted & ~has_entry)]
         m.d.sync += self.reading.eq(self.reading + self.reserve.valid - self.release)
         with m.If(self.reserve.valid):
-            wraps = entry == config.waves - 1
-            m.d.sync += [entry.eq(Mux(wraps, 0, entry + 1)), generation.eq(generation + wraps)]
+            wraps = entry == base + share - 1
+            m.d.sync += [entry.eq(Mux(wraps, base, entry + 1)), generation.eq(generation + wraps)]
+        if several:
+            with m.If(self.hold):
+                m.d.sync += entry.eq(base)
         return entry, generation, has_entry
 
     def _addresses(self, m, issue, addresses, starts, step):

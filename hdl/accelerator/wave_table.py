@@ -9,14 +9,32 @@ from amaranth.utils import exact_log2
 from ..config import SwitchConfig
 from ..interfaces import Beat, Response
 from ..stream import delayed
-from .layouts import block_flits, entry_bits, flit_scale_bits, packet_bits
+from .layouts import block_flits, context_bits, entry_bits, flit_scale_bits, packet_bits
 from .wave_controller import GENERATION_BITS, Reservation
 
-__all__ = ["READ_DELAY", "WaveTable", "read_delay"]
+__all__ = ["READ_DELAY", "LookUp", "WaveTable", "read_delay"]
 
 #: Cycles from ``read_enable`` to ``data``: block RAM, and a register, since a block RAM's output
 #: comes too late in its cycle for arithmetic behind it.
 READ_DELAY = 2
+
+
+class LookUp(wiring.Signature):
+    """One context's question to a wave table.
+
+    ``entry`` is the one to ask about; ``ready``: all its packets are there, and it was not taken
+    yet; ``taken``: it is taken for read-out; ``response``: the worst AXI response among its beats.
+    """
+
+    def __init__(self, config: SwitchConfig):
+        super().__init__(
+            {
+                "entry": Out(entry_bits(config)),
+                "taken": Out(1),
+                "ready": In(1),
+                "response": In(Response),
+            }
+        )
 
 
 def read_delay(config: SwitchConfig) -> int:
@@ -31,10 +49,7 @@ class WaveTable(wiring.Component):
     -------
     reserve : an entry is taken; from now on its packets have a place
     i : read data, taken at once and always
-    entry : the entry to ask about
-    ready : all its packets are there, and it was not taken yet
-    taken : the entry is taken for read-out
-    response : the worst AXI response among its beats (`Response`)
+    look_ups : by context (`LookUp`)
     read_enable, read_entry, read_flit : read this flit; ``data`` follows `read_delay` cycles later,
         and where quantized operations are built ``scales``, those of the flit's block or blocks
     stray : a packet came that nobody waits for; it was dropped
@@ -49,8 +64,9 @@ class WaveTable(wiring.Component):
     Ordering
     --------
     Packets of an entry, and entries, in any order. Each packet has a bit of its own, so a second
-    answer to one request is noticed and dropped, as is one with an old generation. A packet longer
-    than a payload is cut, never written beyond its place.
+    answer to one request is noticed and dropped, as is one with an old generation, one for another
+    context than the entry's, and one for an entry that was taken without it. A packet longer than a
+    payload is cut, never written beyond its place.
 
     Errors
     ------
@@ -63,10 +79,7 @@ class WaveTable(wiring.Component):
         members = {
             "reserve": In(Reservation(config)),
             "i": In(stream.Signature(Beat(config), always_ready=True)),
-            "entry": In(entry_bits(config)),
-            "ready": Out(1),
-            "taken": In(1),
-            "response": Out(Response),
+            "look_ups": In(LookUp(config)).array(config.contexts),
             "read_enable": In(1),
             "read_entry": In(entry_bits(config)),
             "read_flit": In(range(config.wave_flits)),
@@ -94,6 +107,7 @@ class WaveTable(wiring.Component):
         beat = self.i.payload
         tag_packet = beat.header.tag[: packet_bits(config)]
         tag_entry = self._entry(beat.header.tag[packet_bits(config) :])
+        owned = self._owned(m, beat.header.context, tag_entry)
         place = Signal(packets)  # one-hot
         expected = Signal()
         m.d.comb += [
@@ -103,6 +117,7 @@ class WaveTable(wiring.Component):
                 & ~(arrived[tag_entry] & place).any()
                 & (beat.header.tag >> packet_bits(config) < config.waves)
                 & (tag_packet < packets)
+                & owned
             ),
         ]
         taken = self.i.valid & expected
@@ -115,11 +130,16 @@ class WaveTable(wiring.Component):
         m.d.comb += [
             self.stray.eq(self.i.valid & beat.last & ~expected),
         ]
-        asked = self._entry(self.entry)
         domain = "sync" if config.sliced else "comb"
-        m.d[domain] += [self.ready.eq(complete[asked]), self.response.eq(response[asked])]
-        gone = delayed(m, self.taken, "gone", when=config.sliced)
-        gone_entry = delayed(m, asked, "gone_entry", when=config.sliced)
+        gone = []
+        for number, look_up in enumerate(self.look_ups):
+            asked = self._entry(look_up.entry)
+            m.d[domain] += [
+                look_up.ready.eq(complete[asked]),
+                look_up.response.eq(response[asked]),
+            ]
+            taken_now = delayed(m, look_up.taken, f"gone_{number}", when=config.sliced)
+            gone.append((taken_now, delayed(m, asked, f"gone_entry_{number}", when=config.sliced)))
         for entry in range(config.waves):
             here = taken & (tag_entry == entry)
             with m.If(here & (worst > response[entry])):
@@ -129,8 +149,11 @@ class WaveTable(wiring.Component):
                     arrived[entry].eq(arrived[entry] | place),
                     complete[entry].eq((arrived[entry] | place).all()),
                 ]
-            with m.If(gone & (gone_entry == entry)):
-                m.d.sync += complete[entry].eq(0)
+            for taken_now, gone_entry in gone:
+                with m.If(taken_now & (gone_entry == entry)):
+                    m.d.sync += complete[entry].eq(0)
+                    if config.recovers:  # what has not come is not waited for any more
+                        m.d.sync += arrived[entry].eq(-1)
             with m.If(self.reserve.valid & (self._entry(self.reserve.entry) == entry)):
                 m.d.sync += [
                     arrived[entry].eq(self.reserve.absent),
@@ -138,6 +161,17 @@ class WaveTable(wiring.Component):
                     response[entry].eq(Response.OKAY),
                 ]
         return m
+
+    def _owned(self, m, context, entry):
+        """Whether an entry is the context's, where there are several."""
+        config = self._config
+        if config.contexts == 1:
+            return 1
+        owners = Array(Signal(context_bits(config), name=f"owner_{e}") for e in range(config.waves))
+        for number, owner in enumerate(owners):
+            with m.If(self.reserve.valid & (self._entry(self.reserve.entry) == number)):
+                m.d.sync += owner.eq(self.reserve.context)
+        return owners[entry] == context
 
     def _entry(self, value):
         """The bits of `value` that number an entry; none where there is only one."""

@@ -39,6 +39,10 @@ class WriteBack(wiring.Component):
 
     Parameters
     ----------
+    port
+        The rank's.
+    context
+        Whose results they are; in the headers.
     data_delay
         Cycles from `PacketStart` to the packet's first result at ``i``, of sums; None where none
         are built.
@@ -79,11 +83,13 @@ class WriteBack(wiring.Component):
         config: SwitchConfig,
         *,
         port: int,
+        context: int = 0,
         data_delay: int | None,
         inq_delay: int | None = None,
     ):
         self._config = config
         self._port = port
+        self._context = context
         self._data_delay = data_delay
         self._inq_delay = inq_delay
         members = {
@@ -195,6 +201,7 @@ class WriteBack(wiring.Component):
             header.inc.eq(1),
             header.source.eq(self._port),
             header.destination.eq(self._port),
+            header.context.eq(self._context),
             header.tag.eq(begun.write_slot),
             header.address.eq(begun.address),
             header.length.eq(begun.size),
@@ -226,7 +233,7 @@ class WriteBack(wiring.Component):
 
     def _connect_scales(self, m):
         scales = ScalePackets(
-            self._config, port=self._port,
+            self._config, port=self._port, context=self._context,
             flits=scale_write_back_flits(self._config, self._inq_delay),
         )  # fmt: skip
         m.d.comb += [

@@ -1,13 +1,13 @@
 """Waves in their write phase: who has acknowledged, and which wave is done."""
 
-from amaranth import Array, Cat, Module, Mux, Signal
+from amaranth import Array, Cat, Const, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..config import SwitchConfig
 from ..interfaces import Response
 from ..stream import delayed
-from .layouts import slot_bits
+from .layouts import slot_bits, write_slot_bits
 
 __all__ = ["WriteTracker"]
 
@@ -20,6 +20,7 @@ class WriteTracker(wiring.Component):
     slot_free, write_slot : the slot that the next wave opens
     open, operation : a wave of this operation starts (with its first packet, if it has any)
     packet : a packet of the wave in the newest slot starts, at every port
+    ranks : ports that the packets go to, where that may be some
     scale_packets : with ``open``, packets of scales that will follow the wave's others (where
         quantized operations are built)
     close, close_last, written : the wave has no more packets; it is its operation's last; it
@@ -29,6 +30,8 @@ class WriteTracker(wiring.Component):
     retire, retire_operation, retire_last, retire_written : the oldest wave is acknowledged by all
     write_error : by port, an acknowledgement has an error; ``error_operation`` names the operation
     writing : waves in their write phase
+    flush : waves retire without being acknowledged, where contexts outlive failures
+    late : ports whose acknowledgements the oldest wave waits for; likewise
 
     Timing
     ------
@@ -41,7 +44,7 @@ class WriteTracker(wiring.Component):
     def __init__(self, config: SwitchConfig):
         self._config = config
         ranks = config.ranks
-        self._slot_bits = max(1, (config.write_waves - 1).bit_length())
+        self._slot_bits = write_slot_bits(config)
         operation = slot_bits(config)
         members = {
             "slot_free": Out(1),
@@ -64,6 +67,10 @@ class WriteTracker(wiring.Component):
             "error_operation": Out(operation).array(ranks),
             "writing": Out(range(config.write_waves + 1)),
         }
+        if config.subsets:
+            members["ranks"] = In(ranks)
+        if config.recovers:
+            members |= {"flush": In(1), "late": Out(ranks)}
         if config.quantizes:
             members["scale_packets"] = In(range(config.scale_packets + 1))
         super().__init__(members)
@@ -88,13 +95,20 @@ class WriteTracker(wiring.Component):
             )
         )
         # By port: bits of slots without unanswered packets.
-        answered = self._count(m, packet, counted)
+        gone = Signal(config.write_waves)  # slots whose answers nobody waits for any more
+        answered = self._count(m, packet, counted, gone)
+        lacking = Cat(~port.bit_select(oldest, 1) for port in answered)
+        flush = 0
+        if config.recovers:
+            flush = self.flush
+            m.d.comb += [
+                gone.eq(Mux(self.retire, 1 << oldest, 0)),
+                self.late.eq(Mux(closed.bit_select(oldest, 1), lacking, 0)),
+            ]
 
         m.d.comb += [
             self.slot_free.eq(self.writing != config.write_waves),
-            self.retire.eq(
-                closed.bit_select(oldest, 1) & Cat(a.bit_select(oldest, 1) for a in answered).all()
-            ),
+            self.retire.eq(closed.bit_select(oldest, 1) & (~lacking.any() | flush)),
             self.retire_operation.eq(operations[self._index(oldest)]),
             self.retire_last.eq(last.bit_select(oldest, 1)),
             self.retire_written.eq(written.bit_select(oldest, 1)),
@@ -127,7 +141,7 @@ class WriteTracker(wiring.Component):
     def _next(self, slot):
         return Mux(slot == self._config.write_waves - 1, 0, slot + 1)
 
-    def _count(self, m, packet, newest):
+    def _count(self, m, packet, newest, gone):
         """Unanswered packets, a counter a port and slot."""
         config = self._config
         most = config.packets_per_wave + config.scale_packets
@@ -136,6 +150,9 @@ class WriteTracker(wiring.Component):
             scales = delayed(
                 m, Mux(self.open, self.scale_packets, 0), "scales_counted", when=config.sliced
             )
+        goes = Const(-1, config.ranks)
+        if config.subsets:
+            goes = delayed(m, self.ranks, "ranks_counted", when=config.sliced)
         result = []
         for port in range(config.ranks):
             slot = self.acknowledged_slot[port]
@@ -150,10 +167,13 @@ class WriteTracker(wiring.Component):
             ]
             for index in range(config.write_waves):
                 count = Signal(range(most + 1), name=f"unanswered_{port}_{index}")
-                sent = packet & (newest == index)
+                sent = packet & (newest == index) & goes[port]
                 taken = owed & (slot == index)
-                later = Mux(newest == index, scales, 0) if config.quantizes else 0
+                later = Mux((newest == index) & goes[port], scales, 0) if config.quantizes else 0
                 m.d.sync += count.eq(count + sent + later - taken)
+                if config.recovers:
+                    with m.If(gone[index]):
+                        m.d.sync += count.eq(0)
                 m.d.comb += nothing_owed[index].eq(count == 0)
             result.append(nothing_owed)
         return result

@@ -131,7 +131,7 @@ def _arithmetic(config: SwitchConfig) -> Arithmetic:
 
 
 def _read_out(config: SwitchConfig) -> ReadOut:
-    return ReadOut(config, inq_lead=_arithmetic(config).inq_lead)
+    return ReadOut(config)
 
 
 def _write_back(config: SwitchConfig) -> WriteBack:

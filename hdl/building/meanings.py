@@ -23,6 +23,7 @@ from ..accelerator.read_out import PacketStart, ReadOut
 from ..accelerator.scale_packer import ScalePacker
 from ..accelerator.scale_packets import ScalePackets
 from ..accelerator.wave_controller import Reservation, WaveIssue
+from ..accelerator.wave_table import LookUp
 from ..config import SwitchConfig
 from ..interfaces import (
     Axi4LiteSignature,
@@ -124,6 +125,12 @@ _MEMBERS: dict[type, dict[str, str]] = {
         "entry": "which",
         "generation": "generation of its tags",
         "absent": "its packets that the wave does not have, one bit each",
+    },
+    LookUp: {
+        "entry": "the entry to ask about",
+        "taken": "it is taken for read-out",
+        "ready": "all its packets are there, and it was not taken yet",
+        "response": "the worst AXI response among its beats",
     },
     WaveIssue: {
         "valid": "a wave is issued in this cycle",

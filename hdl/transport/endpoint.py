@@ -1,6 +1,6 @@
 """A rank's end of the link: packets to AXI4 and back, arrivals out."""
 
-from amaranth import Module, Signal, unsigned
+from amaranth import Cat, Module, Mux, Signal, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -20,13 +20,26 @@ from .receiver import Receiver
 from .transmitter import Transmitter
 from .write_engine import WriteEngine
 
-__all__ = ["DOORBELL_SPACING", "Arrival", "Endpoint"]
+__all__ = ["DOORBELL_SPACING", "Arrival", "Endpoint", "arrival_layout"]
 
 #: Distance of two contexts' doorbells in the accelerator's address space, in bytes.
 DOORBELL_SPACING = 4096
+#: Words of a context's window, of which the first is its doorbell.
+WINDOW_WORD_BYTES = 8
+WINDOW_WORD_BITS = 8 * WINDOW_WORD_BYTES
 
 #: What a rank says when its operand is ready.
 Arrival = data.StructLayout({"epoch": unsigned(32), "context": unsigned(4)})
+
+
+def arrival_layout(config: SwitchConfig) -> data.StructLayout:
+    """`Arrival`; where there are several contexts also what a rank writes to their windows:
+    ``value`` at ``word``, unless that is 0, the arrival.
+    """
+    if config.contexts == 1:
+        return Arrival
+    members = {name: field.shape for name, field in Arrival}
+    return data.StructLayout(members | {"word": unsigned(3), "value": unsigned(WINDOW_WORD_BITS)})
 
 
 class Endpoint(wiring.Component):
@@ -73,7 +86,7 @@ class Endpoint(wiring.Component):
                 "axi": Out(
                     Axi4Signature(address_bits=config.address_bits, data_bytes=config.flit_bytes)
                 ),
-                "arrival": In(stream.Signature(Arrival)),
+                "arrival": In(stream.Signature(arrival_layout(config))),
                 "acknowledged": Out(1),
                 "acknowledgement": Out(Response),
             }
@@ -149,6 +162,21 @@ class Endpoint(wiring.Component):
         for name in ("rdata", "rresp", "rvalid"):
             m.d.comb += getattr(reads, name).eq(getattr(axi, name))
 
+    def _place(self, arrival):
+        """Where it is written in the accelerator's address space."""
+        doorbell = arrival.context * DOORBELL_SPACING
+        if self._config.contexts == 1:
+            return doorbell
+        return doorbell + arrival.word * WINDOW_WORD_BYTES
+
+    def _word(self, arrival):
+        """What is written; it stands in every place that its address may name."""
+        if self._config.contexts == 1:
+            return arrival.epoch
+        word = Mux(arrival.word == 0, arrival.epoch, arrival.value)
+        places = self._config.flit_bytes // WINDOW_WORD_BYTES
+        return Cat(word[:WINDOW_WORD_BITS] for _ in range(places))
+
     def _arrive(self, m, receiver, transmitter):
         arrivals = transmitter.arrivals
         head, payload = arrivals.head, arrivals.payload
@@ -167,10 +195,10 @@ class Endpoint(wiring.Component):
             head.payload.header.source.eq(self._rank),
             head.payload.header.destination.eq(self._rank),
             head.payload.header.context.eq(arrival.context),
-            head.payload.header.address.eq(arrival.context * DOORBELL_SPACING),
+            head.payload.header.address.eq(self._place(arrival)),
             head.payload.header.length.eq(8),
             payload.valid.eq(self.arrival.valid),
-            payload.payload.data.eq(arrival.epoch),
+            payload.payload.data.eq(self._word(arrival)),
             self.arrival.ready.eq(payload.ready),
             answer.ready.eq(1),
             self.acknowledged.eq(answer.valid),

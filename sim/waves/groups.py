@@ -16,6 +16,8 @@ __all__ = ["VIEW_SUFFIX", "system_view", "waves_in_flight", "write_view"]
 VIEW_SUFFIX = ".gtkw"
 
 ACCELERATOR = "switch.accelerator"
+#: What the first tenant has for itself.
+CONTEXT = f"{ACCELERATOR}.context_0"
 
 
 def _traces(prefix: str, *names: str, **options) -> list[Trace]:
@@ -111,7 +113,7 @@ def _wave_table(config: SwitchConfig, rank: int) -> Group:
             Trace(f"{prefix}.i__valid", label="read data comes"),
             Trace(f"{header}.message_class", enum=MessageClass, label="message class"),
             Trace(f"{header}.tag", label="tag"),
-            Trace(f"{prefix}.ready", label="asked entry is complete"),
+            Trace(f"{prefix}.look_ups__0__ready", label="asked entry is complete"),
             Trace(f"{prefix}.stray", label="stray"),
             *[_entry(rank, entry) for entry in range(config.waves)],
         ],
@@ -131,7 +133,7 @@ def waves_in_flight() -> Group:
 
 
 def _barrier_and_controller() -> list[Group]:
-    barrier, controller = f"{ACCELERATOR}.barrier", f"{ACCELERATOR}.controller"
+    barrier, controller = f"{CONTEXT}.barrier", f"{CONTEXT}.controller"
     return [
         Group(
             "barrier",
@@ -160,7 +162,7 @@ def _barrier_and_controller() -> list[Group]:
 
 
 def _read_out(config: SwitchConfig) -> Group:
-    prefix = f"{ACCELERATOR}.read_out"
+    prefix = f"{CONTEXT}.read_out"
     traces = [
         Trace(f"{prefix}.entry", format="dec", label="entry read out"),
         Trace(f"{prefix}.waits_data", format="bin", label="waits for data, by rank"),
@@ -209,7 +211,7 @@ def _scale_packets(config: SwitchConfig, write_back: str) -> list[Trace]:
 
 
 def _write_back(config: SwitchConfig) -> Group:
-    tracker = f"{ACCELERATOR}.tracker"
+    tracker = f"{CONTEXT}.tracker"
     ports = []
     for rank in range(config.ranks):
         prefix = f"{ACCELERATOR}.write_back_{rank}"
@@ -241,9 +243,9 @@ def _end() -> Group:
     return Group(
         "operation over",
         [
-            Trace(f"{ACCELERATOR}.ended__valid", label="over"),
-            Trace(f"{ACCELERATOR}.ended__code", enum=Status, label="code"),
-            Trace(f"{ACCELERATOR}.ended__epoch", format="dec", label="epoch"),
+            Trace(f"{ACCELERATOR}.ended__0__valid", label="over"),
+            Trace(f"{ACCELERATOR}.ended__0__code", enum=Status, label="code"),
+            Trace(f"{ACCELERATOR}.ended__0__epoch", format="dec", label="epoch"),
         ],
     )
 

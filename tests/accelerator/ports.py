@@ -7,13 +7,17 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from amaranth import Elaboratable, Module
+
 from hdl.accelerator.layouts import Status
+from hdl.accelerator.read_out import ReadOut
+from hdl.accelerator.read_out_turns import ReadOutTurns
 from hdl.config import SwitchConfig
 from hdl.interfaces import MessageClass, Response
 from tests.lib.packets import header_fields
 from tests.lib.simulate import until
 
-__all__ = ["Peer", "Peers", "beat", "post", "quantizing", "small"]
+__all__ = ["Peer", "Peers", "ReadOutAlone", "beat", "post", "quantizing", "small"]
 
 
 def small(**overrides) -> SwitchConfig:
@@ -250,3 +254,26 @@ class Peers:
         """The rank's flag number `number`, once written."""
         flags = self.peers[rank].flags
         return flags[number][2] if len(flags) > number else None
+
+
+class ReadOutAlone(Elaboratable):
+    """A `ReadOut` whose turn it is whenever results stay in order: members are the read-out's."""
+
+    def __init__(self, config: SwitchConfig, *, inq_lead: int = 0):
+        self._config = config
+        self._read_out = ReadOut(config)
+        self._turns = ReadOutTurns(config, inq_lead=inq_lead)
+
+    def __getattr__(self, name):
+        return getattr(self._read_out, name)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.read_out = read_out = self._read_out
+        m.submodules.turns = turns = self._turns
+        for name in ("asks", "holds", "quantized", "reads_codes"):
+            m.d.comb += getattr(turns, name).eq(getattr(read_out, name))
+        m.d.comb += [turns.starts.eq(read_out.start.valid), read_out.turn.eq(turns.turn)]
+        if self._config.sliced:
+            m.d.comb += read_out.settled.eq(turns.settled)
+        return m

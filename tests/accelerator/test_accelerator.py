@@ -38,7 +38,7 @@ class Operations:
     async def post(self, ctx, dut):
         for number, length in enumerate(self.lengths):
             code, rank = await post(
-                ctx, dut.posting, length=length, sources=self.sources[number],
+                ctx, dut.postings[0], length=length, sources=self.sources[number],
                 destinations=self.destinations[number], flags=self.flags[number],
             )  # fmt: skip
             assert code is Status.OK, (number, code, rank)
@@ -67,7 +67,7 @@ def arrive_ahead(peers, operations):
         sent = [0] * len(peers.peers)
         while min(sent) < operations:
             for rank in range(len(sent)):
-                if sent[rank] < operations and sent[rank] <= ctx.get(dut.epoch):
+                if sent[rank] < operations and sent[rank] <= ctx.get(dut.epochs[0]):
                     sent[rank] += 1
                     peers.arrive(rank, sent[rank])
             await ctx.tick()
@@ -93,7 +93,7 @@ def test_operations_that_overlap_write_to_their_own_destinations(seed):
 
     # All are posted first, so that every one waits for arrivals alone.
     async def arrive(ctx):
-        while ctx.get(dut.epoch) == 1 and not ctx.get(dut.waits_barrier):
+        while ctx.get(dut.epochs[0]) == 1 and not ctx.get(dut.waits_barrier):
             await ctx.tick()
         await arrive_ahead(peers, len(operations.lengths))(ctx)
 
@@ -123,7 +123,7 @@ def play(config, lengths, seed, *, ahead=True, limit=8000, **behaviour):
         await ctx.tick().repeat(20)
 
     async def watch(ctx):
-        ended = dut.ended
+        ended = dut.ended[0]
         async for _, _, valid, *values in ctx.tick().sample(
             ended.valid, ended.code, ended.rank, ended.epoch, ended.waves
         ):

@@ -67,7 +67,7 @@ class Operation:
         ranks = self.config.ranks
         addresses = [[place] * ranks for place in self.places] + [()] * 2
         code, _ = await post(
-            ctx, dut.posting, length=self.length, format=self.format.value,
+            ctx, dut.postings[0], length=self.length, format=self.format.value,
             sources=addresses[0], destinations=addresses[1], flags=[self.flag] * ranks,
             scale_sources=addresses[2], scale_destinations=addresses[3],
         )  # fmt: skip

@@ -5,12 +5,11 @@ from collections import deque
 
 import pytest
 
-from hdl.accelerator.read_out import ReadOut
 from hdl.accelerator.wave_table import READ_DELAY
 from hdl.interfaces import Format, Response
 from tests.lib.simulate import run
 
-from .ports import small
+from .ports import ReadOutAlone, small
 
 RANKS = 2
 
@@ -23,7 +22,7 @@ class Bench:
 
     def __init__(self, config, waves):
         """`waves`: dicts of size, slot, first, last, and ready_at, errors (by rank)."""
-        self.config, self.dut = config, ReadOut(config)
+        self.config, self.dut = config, ReadOutAlone(config)
         self.waves = deque(
             {"slot": 0, "first": 1, "last": 1, "ready_at": 0, "errors": {}, "format": 0} | wave
             | {"entry": number % config.waves}
@@ -255,7 +254,7 @@ def test_a_wave_with_an_error_is_dropped_and_names_the_lowest_rank():
 
 
 def test_exokay_is_no_error():
-    dut = ReadOut(small())
+    dut = ReadOutAlone(small())
 
     async def body(ctx):
         ctx.set(dut.waves.payload, {"size": 64})

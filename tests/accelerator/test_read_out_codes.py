@@ -5,12 +5,11 @@ import random
 
 import pytest
 
-from hdl.accelerator.read_out import ReadOut
 from hdl.accelerator.wave_table import READ_DELAY
 from hdl.interfaces import Format, Response
 from tests.lib.simulate import run
 
-from .ports import quantizing
+from .ports import ReadOutAlone, quantizing
 
 RANKS = 2
 EVERY_PORT = (1 << RANKS) - 1
@@ -35,7 +34,7 @@ class Bench:
     def __init__(self, config, waves, *, inq_lead=0):
         """`waves`: of `operation`."""
         self.config, self.waves, self.inq_lead = config, waves, inq_lead
-        self.dut = ReadOut(config, inq_lead=inq_lead)
+        self.dut = ReadOutAlone(config, inq_lead=inq_lead)
         self.seen = []  # by cycle: outputs by name, and the room that there was
         self.room = lambda: EVERY_PORT
         self.slot_free = lambda: True

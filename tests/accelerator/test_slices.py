@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from hdl.accelerator.read_out import START_TO_ROOM
+from hdl.accelerator.read_out_turns import START_TO_ROOM
 from hdl.accelerator.wave_table import WaveTable, read_delay
 from hdl.accelerator.write_tracker import WriteTracker
 from hdl.interfaces import Response
@@ -89,7 +89,7 @@ def test_a_table_answers_a_cycle_later():
         ctx.set(dut.reserve.entry, 1)
         await ctx.tick()
         ctx.set(dut.reserve.valid, 0)
-        ctx.set(dut.entry, 1)
+        ctx.set(dut.look_ups[0].entry, 1)
         for flit, word in enumerate(words):
             packet, index = divmod(flit, config.payload_flits)
             tag = 1 << (config.packets_per_wave - 1).bit_length() | packet
@@ -98,30 +98,30 @@ def test_a_table_answers_a_cycle_later():
             ctx.set(dut.i.payload.data, word)
             ctx.set(dut.i.payload.first, index == 0)
             ctx.set(dut.i.payload.last, index == config.payload_flits - 1)
-            assert not ctx.get(dut.ready)
+            assert not ctx.get(dut.look_ups[0].ready)
             await ctx.tick()
         ctx.set(dut.i.valid, 0)
-        assert not ctx.get(dut.ready)
+        assert not ctx.get(dut.look_ups[0].ready)
         await ctx.tick()
-        assert ctx.get(dut.ready)
+        assert ctx.get(dut.look_ups[0].ready)
         # Another entry's answer comes a cycle after the question, too.
-        ctx.set(dut.entry, 0)
-        assert ctx.get(dut.ready)
+        ctx.set(dut.look_ups[0].entry, 0)
+        assert ctx.get(dut.look_ups[0].ready)
         await ctx.tick()
-        assert not ctx.get(dut.ready)
-        ctx.set(dut.entry, 1)
+        assert not ctx.get(dut.look_ups[0].ready)
+        ctx.set(dut.look_ups[0].entry, 1)
         await ctx.tick()
-        ctx.set(dut.taken, 1)
+        ctx.set(dut.look_ups[0].taken, 1)
         ctx.set(dut.read_entry, 1)
         read = []
         for cycle in range(len(words) + delay - 1):
             ctx.set(dut.read_enable, cycle < len(words))
             ctx.set(dut.read_flit, cycle % len(words))
             await ctx.tick()
-            ctx.set(dut.taken, 0)
+            ctx.set(dut.look_ups[0].taken, 0)
             read.append(ctx.get(dut.data))
         assert read[delay - 1 :] == words
-        assert not ctx.get(dut.ready)
+        assert not ctx.get(dut.look_ups[0].ready)
 
     run(dut, bench)
 

@@ -85,10 +85,10 @@ class Bench:
     async def read(self, ctx, entry, flits):
         """Take the entry and read it; a tick with `taken`, then a flit a tick."""
         dut, words = self.dut, []
-        ctx.set(dut.entry, entry)
-        ctx.set(dut.taken, 1)
+        ctx.set(dut.look_ups[0].entry, entry)
+        ctx.set(dut.look_ups[0].taken, 1)
         await self.tick(ctx)
-        ctx.set(dut.taken, 0)
+        ctx.set(dut.look_ups[0].taken, 0)
         ctx.set(dut.read_entry, entry)
         for flit in range(flits + READ_DELAY - 1):
             ctx.set(dut.read_enable, flit < flits)
@@ -99,12 +99,12 @@ class Bench:
         return words[READ_DELAY - 1 :]
 
     def ready(self, ctx, entry):
-        ctx.set(self.dut.entry, entry)
-        return ctx.get(self.dut.ready)
+        ctx.set(self.dut.look_ups[0].entry, entry)
+        return ctx.get(self.dut.look_ups[0].ready)
 
     def response(self, ctx, entry):
-        ctx.set(self.dut.entry, entry)
-        return Response(ctx.get(self.dut.response))
+        ctx.set(self.dut.look_ups[0].entry, entry)
+        return Response(ctx.get(self.dut.look_ups[0].response))
 
 
 @pytest.mark.parametrize("shape", SHAPES)

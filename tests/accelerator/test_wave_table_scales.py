@@ -105,10 +105,10 @@ class Bench:
     async def read(self, ctx, wave, stride=1):
         """Take the entry and read it, a flit every so many cycles; data and scales must hold."""
         dut, expected = self.dut, list(wave.expected())
-        ctx.set(dut.entry, wave.entry)
-        ctx.set(dut.taken, 1)
+        ctx.set(dut.look_ups[0].entry, wave.entry)
+        ctx.set(dut.look_ups[0].taken, 1)
         await self.tick(ctx)
-        ctx.set(dut.taken, 0)
+        ctx.set(dut.look_ups[0].taken, 0)
         ctx.set(dut.read_entry, wave.entry)
         for cycle in range(stride * len(expected) + READ_DELAY - 1):
             ctx.set(dut.read_enable, cycle % stride == 0 and cycle < stride * len(expected))
@@ -123,12 +123,12 @@ class Bench:
         ctx.set(dut.read_enable, 0)
 
     def ready(self, ctx, wave):
-        ctx.set(self.dut.entry, wave.entry)
-        return ctx.get(self.dut.ready)
+        ctx.set(self.dut.look_ups[0].entry, wave.entry)
+        return ctx.get(self.dut.look_ups[0].ready)
 
     def response(self, ctx, wave):
-        ctx.set(self.dut.entry, wave.entry)
-        return Response(ctx.get(self.dut.response))
+        ctx.set(self.dut.look_ups[0].entry, wave.entry)
+        return Response(ctx.get(self.dut.look_ups[0].response))
 
 
 @pytest.mark.parametrize("stride", [1, 2])

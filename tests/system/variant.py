@@ -98,7 +98,7 @@ class ProgramAhead(wiring.Component):
     it waits for every flag.
     """
 
-    def __init__(self):
+    def __init__(self, config: SwitchConfig):
         super().__init__(
             {
                 "go": In(1),

@@ -1,0 +1,385 @@
+"""What a context falls back on: merged and dropped packets, what ranks owe, watchdog, shares."""
+
+import random
+
+import pytest
+
+from hdl.accelerator.entry_shares import EntryShares
+from hdl.accelerator.layouts import Status
+from hdl.accelerator.member_posts import MemberPosts
+from hdl.accelerator.outstanding import Outstanding
+from hdl.accelerator.packet_drop import PacketDrop
+from hdl.accelerator.packet_merge import PacketMerge
+from hdl.accelerator.recovery import WAITS, Recovery, settle_cycles
+from hdl.accelerator.window import format_word, word_number
+from tests.lib.simulate import SHAPES, pattern, run
+
+from .ports import small
+
+CONTEXTS = 2
+
+
+def several(**overrides):
+    return small(**{"contexts": CONTEXTS} | overrides)
+
+
+def played(function, *arguments):
+    """A bench that calls `function` with its context and these."""
+
+    async def bench(ctx):
+        await function(ctx, *arguments)
+
+    return bench
+
+
+class Source:
+    """Packets with numbered payload: heads and flits are offered side by side."""
+
+    def __init__(self, name: int, sizes, willing):
+        self.heads = [(name << 8 | number, size) for number, size in enumerate(sizes)]
+        self.flits = [name << 16 | number << 8 | flit for number, size in enumerate(sizes)
+                      for flit in range(size)]  # fmt: skip
+        self.willing = willing
+
+    async def play(self, ctx, port):
+        heads, flits = list(self.heads), list(self.flits)
+        while heads or flits:
+            on = next(self.willing)
+            ctx.set(port.head.valid, bool(heads) and on)
+            if heads:
+                ctx.set(port.head.payload.header.tag, heads[0][0])
+                ctx.set(port.head.payload.flits, heads[0][1])
+            ctx.set(port.payload.valid, bool(flits))
+            if flits:
+                ctx.set(port.payload.payload.data, flits[0])
+            sampled = await ctx.tick().sample(
+                port.head.valid & port.head.ready, port.payload.valid & port.payload.ready
+            )
+            head, flit = sampled[-2:]
+            heads, flits = heads[head:], flits[flit:]
+        ctx.set(port.head.valid, 0)
+        ctx.set(port.payload.valid, 0)
+
+
+async def transmit(ctx, port, seen, willing):
+    """Take packets as a transmitter does: a head, then from the second cycle on its payload."""
+    while True:
+        ctx.set(port.head.ready, next(willing))
+        *_, taken, tag, flits = await ctx.tick().sample(
+            port.head.valid & port.head.ready,
+            port.head.payload.header.tag,
+            port.head.payload.flits,
+        )
+        if not taken:
+            continue
+        ctx.set(port.head.ready, 0)
+        await ctx.tick()
+        ctx.set(port.payload.ready, 1)
+        data = []
+        while len(data) < flits:
+            *_, valid, flit = await ctx.tick().sample(port.payload.valid, port.payload.payload.data)
+            if valid:
+                data.append(flit)
+        ctx.set(port.payload.ready, 0)
+        seen.append((tag, data))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_merged_packets_stay_whole_and_in_order(shape):
+    dut = PacketMerge(several(), count=3)
+    draw = random.Random(shape)
+    sources = [
+        Source(name, [draw.randrange(1, 3) for _ in range(12)], pattern(shape, name))
+        for name in range(3)
+    ]
+    seen = []
+    benches = [played(source.play, port) for source, port in zip(sources, dut.i, strict=True)]
+
+    async def taken(ctx):
+        while len(seen) < 36:
+            await ctx.tick()
+
+    run(dut, *benches, taken,
+        background=[played(transmit, dut.o, seen, pattern(shape, 9))])  # fmt: skip
+    for name, source in enumerate(sources):
+        flits = iter(source.flits)
+        expected = [(tag, [next(flits) for _ in range(size)]) for tag, size in source.heads]
+        assert [packet for packet in seen if packet[0] >> 8 == name] == expected
+
+
+def test_a_source_that_always_asks_waits_for_one_packet_of_each_other():
+    dut = PacketMerge(several(), count=3)
+    sources = [Source(name, [1] * 10, pattern("always", name)) for name in range(3)]
+    seen = []
+
+    async def taken(ctx):
+        while len(seen) < 30:
+            await ctx.tick()
+
+    run(dut, *[played(s.play, p) for s, p in zip(sources, dut.i, strict=True)],
+        taken,
+        background=[played(transmit, dut.o, seen, pattern("always", 9))])  # fmt: skip
+    turns = [tag >> 8 for tag, _ in seen]
+    for start in range(0, 30, 3):
+        assert sorted(turns[start : start + 3]) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_dropped_packets_vanish_whole_and_begun_ones_stay(seed):
+    """Whatever comes out is a whole packet, in order; none that came while nothing was dropped is
+    lost; and it is empty in the end.
+    """
+    print("seed", seed)
+    draw = random.Random(seed)
+    dut = PacketDrop(several())
+    sizes = [draw.randrange(1, 3) for _ in range(40)]
+    source = Source(1, sizes, pattern("half", seed))
+    seen, kept = [], []
+
+    async def announce(ctx):
+        ctx.set(dut.coming, 1)
+        for _ in sizes:
+            await ctx.tick()
+        ctx.set(dut.coming, 0)
+
+    async def watch(ctx):
+        async for _, _, head, drop, tag in ctx.tick().sample(
+            dut.i.head.valid & dut.i.head.ready, dut.drop, dut.i.head.payload.header.tag
+        ):
+            if head and not drop:
+                kept.append(tag)
+
+    async def order(ctx):
+        while True:
+            ctx.set(dut.drop, draw.random() < 0.3)
+            for _ in range(draw.randrange(1, 12)):
+                await ctx.tick()
+
+    async def finish(ctx):
+        await source.play(ctx, dut.i)
+        for _ in range(30):
+            await ctx.tick()
+        assert ctx.get(dut.empty)
+
+    run(dut, announce, finish, background=[
+        watch, order, played(transmit, dut.o, seen, pattern("half", seed + 50)),
+    ])  # fmt: skip
+    flits = iter(source.flits)
+    whole = {tag: [next(flits) for _ in range(size)] for tag, size in source.heads}
+    assert [tag for tag, _ in seen] == kept
+    assert 0 < len(kept) < len(sizes)
+    assert all(data == whole[tag] for tag, data in seen)
+
+
+def test_what_is_owed_is_counted_by_context_and_kind():
+    dut = Outstanding(several(read_request_bytes=32))
+    draw = random.Random(3)
+    reads, writes = [0] * CONTEXTS, [0] * CONTEXTS
+
+    async def bench(ctx):
+        for _ in range(400):
+            events = {n: draw.randrange(4) for n in ("asked", "came", "written", "answered")}
+            packets = draw.randrange(1, 3)
+            if max(reads) > 6:
+                events["asked"] = 0
+            if max(writes) > 6:
+                events["written"] = 0
+            lost = draw.random() < 0.02
+            for name, value in events.items():
+                ctx.set(getattr(dut, name), value)
+            ctx.set(dut.asked_packets, packets)
+            ctx.set(dut.lost, lost)
+            await ctx.tick()
+            for context in range(CONTEXTS):
+                here = {name: value >> context & 1 for name, value in events.items()}
+                # An answer that nobody owes counts nothing.
+                reads[context] += packets * here["asked"] - (here["came"] and reads[context] > 0)
+                writes[context] += here["written"] - (here["answered"] and writes[context] > 0)
+                if lost:
+                    reads[context] = writes[context] = 0
+                assert ctx.get(dut.reads[context]) == reads[context]
+                assert ctx.get(dut.writes[context]) == writes[context]
+                assert ctx.get(dut.idle) >> context & 1 == (reads[context] == writes[context] == 0)
+
+    run(dut, bench)
+
+
+@pytest.mark.parametrize("late", WAITS)
+def test_a_watchdog_names_what_is_waited_for(late):
+    """After so many cycles without progress, not before; then back to work."""
+    config = several()
+    dut = Recovery(config)
+    time = 40
+
+    async def bench(ctx):
+        ctx.set(dut.watchdog, time)
+        ctx.set(dut.active, 1)
+        ctx.set(dut.live, late != "arrivals")
+        ctx.set(dut.idle, 0b11)
+        ctx.set(dut.quiet, 1)
+        ctx.set(getattr(dut, f"late_{late}"), 0b10)
+        if late != "arrivals":
+            ctx.set(dut.late_arrivals, 0b01)  # the last thing to blame
+        for _ in range(3):  # progress starts the time anew
+            for _ in range(time - 2):
+                await ctx.tick()
+                assert not ctx.get(dut.mark)
+            ctx.set(dut.progress, 1)
+            await ctx.tick()
+            ctx.set(dut.progress, 0)
+        waited = 0
+        while not ctx.get(dut.mark):
+            await ctx.tick()
+            waited += 1
+        assert time <= waited <= time + 3
+        assert (ctx.get(dut.code), ctx.get(dut.rank)) == (WAITS[late][0], 1)
+        await ctx.tick()
+        assert ctx.get(dut.flushing)
+        assert ctx.get(dut.abort_code) == WAITS[late][0]
+        for _ in range(4):
+            await ctx.tick()
+        assert not ctx.get(dut.failing)
+        assert ctx.get(dut.aborts) == 1
+
+    run(dut, bench)
+
+
+def test_ranks_that_do_not_come_to_rest_are_left_behind():
+    """The one that is named at once, another one after the watchdog's time; each until it has."""
+    dut = Recovery(several(ranks=3))
+
+    async def bench(ctx):
+        ctx.set(dut.watchdog, 50)
+        ctx.set(dut.active, 1)
+        ctx.set(dut.live, 1)
+        ctx.set(dut.quiet, 1)
+        ctx.set(dut.idle, 0b001)
+        ctx.set(dut.late_data, 0b100)
+        ctx.set(dut.sending, 1)
+        ctx.set(dut.unsent, 0b010)
+        while not ctx.get(dut.failing):
+            await ctx.tick()
+        ctx.set(dut.late_data, 0)
+        await ctx.tick()
+        await ctx.tick()
+        assert ctx.get(dut.skip) == 0b100
+        assert ctx.get(dut.hold) == 0b110
+        cycles = 0
+        while ctx.get(dut.skip) == 0b100:
+            await ctx.tick()
+            cycles += 1
+        assert 50 <= cycles <= 54
+        assert ctx.get(dut.skip) == 0b110
+        ctx.set(dut.sending, 0)
+        ctx.set(dut.active, 0)
+        for _ in range(3):
+            await ctx.tick()
+        assert not ctx.get(dut.failing)
+        assert ctx.get(dut.draining) == 0b110
+        ctx.set(dut.idle, 0b101)
+        await ctx.tick()
+        assert ctx.get(dut.draining) == 0b010
+        ctx.set(dut.idle, 0b111)
+        await ctx.tick()
+        assert ctx.get(dut.draining) == 0
+
+    run(dut, bench)
+
+
+def test_without_a_watchdog_only_a_host_ends_anything():
+    config = several()
+    dut = Recovery(config)
+
+    async def bench(ctx):
+        ctx.set(dut.active, 1)
+        ctx.set(dut.late_data, 1)
+        ctx.set(dut.quiet, 1)
+        for _ in range(500):
+            await ctx.tick()
+            assert not ctx.get(dut.mark)
+        ctx.set(dut.abort, 1)
+        assert ctx.get(dut.mark)
+        assert (ctx.get(dut.code), ctx.get(dut.rank)) == (Status.ABORTED, 0)
+        await ctx.tick()
+        ctx.set(dut.abort, 0)
+        # Healthy ranks have a time to answer in, all the same.
+        ctx.set(dut.sending, 1)
+        ctx.set(dut.unsent, 1)
+        cycles = 0
+        while not ctx.get(dut.skip):
+            await ctx.tick()
+            cycles += 1
+        assert settle_cycles(config) <= cycles <= settle_cycles(config) + 5
+
+    run(dut, bench)
+
+
+def test_shares_of_entries():
+    """Neighbouring entries, nobody's twice; none is taken while shares change."""
+    config = several(waves=8, contexts=4)
+    dut = EntryShares(config)
+
+    async def bench(ctx):
+        for enabled in (0b0001, 0b0101, 0b1111, 0b1110, 0b0000, 0b1000):
+            ctx.set(dut.enabled, enabled)
+            ctx.set(dut.reading[0], 2)
+            for _ in range(10):
+                await ctx.tick()
+                assert ctx.get(dut.hold)  # context 0 still reads
+            ctx.set(dut.reading[0], 0)
+            while ctx.get(dut.hold):
+                await ctx.tick()
+            count = enabled.bit_count()
+            taken = set()
+            for context in range(4):
+                base, share = ctx.get(dut.base[context]), ctx.get(dut.share[context])
+                assert share == (8 // count if enabled >> context & 1 else 0)
+                entries = set(range(base, base + share))
+                assert not entries & taken
+                taken |= entries
+            assert taken <= set(range(8))
+
+    run(dut, bench)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "odd"),
+    [((64, 64, 64), None), ((64, 32, 64), 1), ((32, 64, 64), 0), ((64, 64, 32), 2),
+     ((16, 32, 64), 0)],
+)  # fmt: skip
+def test_member_posts_compare_common_fields(lengths, odd):
+    config = several(ranks=3)
+    dut = MemberPosts(config)
+    word = format_word(0, 0b111, 0b011)
+
+    async def bench(ctx):
+        ctx.set(dut.on, 1)
+        ctx.set(dut.members, 0b111)
+        for rank, length in enumerate(lengths):
+            for name, value in (("source", 64 + 8 * rank), ("length", length), ("format", word)):
+                ctx.set(dut.words[rank], word_number(name))
+                ctx.set(dut.values[rank], value)
+                ctx.set(dut.stage, 1 << rank)
+                await ctx.tick()
+        ctx.set(dut.stage, 0)
+        ctx.set(dut.arrived, 0b111)
+        assert ctx.get(dut.locked) == 0b111
+        ctx.set(dut.complete, 1)
+        sources = {}
+        while not ctx.get(dut.posting.post):
+            await ctx.tick()
+            if ctx.get(dut.posting.stage_source):
+                sources[ctx.get(dut.posting.stage_source)] = ctx.get(dut.posting.address)
+        assert sources == {1: 64, 2: 72, 4: 80}
+        assert ctx.get(dut.locked) == 0
+        if odd is None:
+            assert ctx.get(dut.code) == Status.OK
+            assert ctx.get(dut.posting.length) == 64
+            assert ctx.get(dut.posting.source_ranks) == 0b111
+            assert ctx.get(dut.posting.destination_ranks) == 0b011
+        else:
+            assert (ctx.get(dut.code), ctx.get(dut.rank)) == (Status.DISAGREES, odd)
+            assert ctx.get(dut.flags_only)
+            assert ctx.get(dut.posting.length) == 0
+
+    run(dut, bench)
