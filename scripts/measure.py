@@ -189,8 +189,8 @@ def neighbours() -> Iterable[dict]:
     """1,000 All-Reduces of a tenant beside another one whose rank is dead, on `tiny`."""
     config = SwitchConfig.preset("tiny", contexts=2)
     own = None  # cycles beside a tenant that is well: the share of the switch that it has
+    scene = Neighbours(config)
     for case in CASES:
-        scene = Neighbours(config)
         scene.disturb(case)
         cycles = scene.run(NEIGHBOUR_OPERATIONS)
         own = own or cycles
@@ -202,7 +202,7 @@ def neighbours() -> Iterable[dict]:
             "aborts": scene.other.read("aborts"),
             "digest": config.digest,
         }
-        scene.bed.close()
+    scene.bed.close()
 
 
 #: Cycles over which each engine's speed is measured.

@@ -15,7 +15,8 @@ __all__ = ["CASES", "Neighbours"]
 
 #: Channels of a memory that stands still altogether.
 ALL_CHANNELS = 0b11111
-#: What the other tenant does: its rank is well and idle; dead, and nobody watches; dead, and found.
+#: What the other tenant does, one after the other: its rank is well and idle; dead, and nobody
+#: watches; dead, and found.
 CASES = ("idle", "dead", "dead, watched")
 #: Cycles without progress until a dead rank is found.
 WATCHDOG = 2000
@@ -57,16 +58,16 @@ class Neighbours:
         return operation
 
     def disturb(self, case: str):
-        """Bring the other tenant into one of `CASES`."""
+        """Bring the other tenant into the next of `CASES`."""
         host = self.bed.host
-        if case == "idle":
-            return
-        self.other.write("watchdog", WATCHDOG if case == "dead, watched" else 0)
-        self.other.post(self._operation(self.other, 1))
-        self.other.program()
-        host.write(f"rank{self.config.ranks - 1}", "hold", ALL_CHANNELS)
-        host.go([self.other.context])
-        host.wait(STUCK_CYCLES)
+        if case == "dead":
+            self.other.post(self._operation(self.other, 1))
+            self.other.program()
+            host.write(f"rank{self.config.ranks - 1}", "hold", ALL_CHANNELS)
+            host.go([self.other.context])
+            host.wait(STUCK_CYCLES)
+        if case == "dead, watched":
+            self.other.write("watchdog", WATCHDOG)
 
     def run(self, count: int) -> int:
         """`count` All-Reduces of the tenant, which its members post; cycles from first to last.
