@@ -9,7 +9,7 @@ from .decode import Decoded, decode
 from .formats import FORMATS, FloatFormat
 from .round import round_sum
 
-__all__ = ["Status", "all_reduce_sum"]
+__all__ = ["Status", "all_reduce_sum", "checked_operands", "sum_all", "with_specials"]
 
 
 @dataclass(frozen=True)
@@ -45,16 +45,26 @@ def all_reduce_sum(operands: np.ndarray, format: str) -> tuple[np.ndarray, Statu
     ------
     ValueError : another format, shape or type
     """
-    layout = _checked(operands, format)
+    if format not in FORMATS:
+        raise ValueError(f"format: must be one of {', '.join(FORMATS)}, not {format!r}")
+    checked_operands(operands, np.uint16)
+    return sum_all(operands, FORMATS[format])
+
+
+def sum_all(operands: np.ndarray, layout: FloatFormat) -> tuple[np.ndarray, Status]:
+    """`all_reduce_sum` of operands that are as they must be."""
     decoded = decode(operands, layout)
     reference = reference_exponent(decoded, layout)
     total = align(decoded, reference, layout).sum(axis=0)
     finite = round_sum(total, reference, layout)
-    return _with_specials(finite, total, decoded, layout)
+    return with_specials(finite, total, decoded, layout)
 
 
-def _with_specials(finite, total, decoded: Decoded, layout: FloatFormat):
-    """Puts in infinities, NaN, and the sign of a zero."""
+def with_specials(finite, total, decoded: Decoded, layout: FloatFormat):
+    """Puts infinities, NaN, and the sign of a sum of zero into the `finite` results (n,).
+
+    `total` are the sums (n,) that they were rounded from; also gives their `Status`.
+    """
     plus = (decoded.infinite & ~decoded.sign).any(axis=0)
     minus = (decoded.infinite & decoded.sign).any(axis=0)
     nan = decoded.nan.any(axis=0) | (plus & minus)
@@ -68,12 +78,10 @@ def _with_specials(finite, total, decoded: Decoded, layout: FloatFormat):
     return bits, Status(nan=nan, overflow=overflow)
 
 
-def _checked(operands: np.ndarray, format: str) -> FloatFormat:
-    if format not in FORMATS:
-        raise ValueError(f"format: must be one of {', '.join(FORMATS)}, not {format!r}")
-    if operands.dtype != np.uint16:
-        raise ValueError(f"operands: must be uint16, not {operands.dtype}")
+def checked_operands(operands: np.ndarray, dtype: type):
+    """Refuse operands that are no (ranks, elements) of 1 to 16 ranks and type `dtype`."""
+    if operands.dtype != dtype:
+        raise ValueError(f"operands: must be {np.dtype(dtype)}, not {operands.dtype}")
     if operands.ndim != 2 or not 1 <= len(operands) <= 16:
         rule = "must have the shape (ranks, elements) with 1 to 16 ranks"
         raise ValueError(f"operands: {rule}, not {operands.shape}")
-    return FORMATS[format]

@@ -5,7 +5,13 @@ import numpy as np
 from .align import WINDOW_BITS
 from .formats import FloatFormat
 
-__all__ = ["bit_length", "round_sum"]
+__all__ = ["bit_length", "round_quotient", "round_sum"]
+
+#: Bits of a quotient below the window's last one, before those that only say "not exact". A kept
+#: sum of bf16 that is not 0 has its leading bit at least 8 above the window's last, and loses at
+#: most 4 by a division by 16: with 6 more, 11 bits remain, which is its significand, a guard bit
+#: and one below.
+QUOTIENT_BITS = 6
 
 
 def bit_length(values: np.ndarray) -> np.ndarray:
@@ -19,11 +25,30 @@ def round_sum(total: np.ndarray, reference: np.ndarray, layout: FloatFormat) -> 
     `total` is int64 (n,), `reference` the biased exponents (n,) of the window's top bit. A sum of
     zero gives +0; a magnitude of at least half a unit beyond the largest number gives infinity.
     """
+    return _round(total, reference, layout, below=0)
+
+
+def round_quotient(
+    total: np.ndarray, count: int, reference: np.ndarray, layout: FloatFormat
+) -> np.ndarray:
+    """Bits (uint16) of the nearest numbers to ``total / count``, in `round_sum`'s unit.
+
+    `count` is 1 to 16. The exact quotient is rounded, once; one that rounds to zero has the sum's
+    sign.
+    """
+    quotient, rest = np.divmod(np.abs(total) << QUOTIENT_BITS, count)
+    # One more bit below stands for all that follow: it breaks ties, and cannot make one.
+    magnitude = quotient << 1 | (rest != 0)
+    return _round(np.where(total < 0, -magnitude, magnitude), reference, layout, QUOTIENT_BITS + 1)
+
+
+def _round(total, reference, layout: FloatFormat, below: int) -> np.ndarray:
+    """`round_sum` of ``total / 2^below``."""
     magnitude = np.abs(total)
     # The exponent field that the leading bit asks for; below 1 the last place stays at field 1's.
-    field = np.maximum(reference + bit_length(magnitude) - WINDOW_BITS, 1)
+    field = np.maximum(reference + bit_length(magnitude) - below - WINDOW_BITS, 1)
     # Places from the window's last bit up to the result's: negative where the result is finer.
-    places = field - reference + WINDOW_BITS - 1 - layout.fraction_bits
+    places = field - reference + WINDOW_BITS + below - 1 - layout.fraction_bits
     significand = _shift_to_nearest_even(magnitude, places)
     # The hidden bit, and a carry out of rounding, add into the field.
     bits = ((field - 1) << layout.fraction_bits) + significand

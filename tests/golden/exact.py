@@ -69,18 +69,55 @@ def exponent(bits: int, name: str) -> int:
     return field - 2 ** (exponent_bits - 1) + 1
 
 
-def all_reduce(operands: list[int], name: str) -> int:
-    """The sum of one element of every rank, by the rules of docs/numerics.md."""
+def special(operands: list[int], name: str) -> int | None:
+    """The result of a sum or average that NaN or infinities decide; None where none takes part."""
     if any(bits & 0x7FFF > INFINITY[name] for bits in operands):
         return NAN[name]
     infinities = {bits for bits in operands if bits & 0x7FFF == INFINITY[name]}
     if infinities:
         return NAN[name] if len(infinities) == 2 else infinities.pop()
+    return None
+
+
+def kept_sum(operands: list[int], name: str) -> Fraction:
+    """The sum of finite numbers, of what bf16 keeps of them."""
     if name == "fp16":
-        total = sum(value(bits, name) for bits in operands)
-    else:
-        largest = max(exponent(bits, name) for bits in operands)
-        total = sum(truncated(bits, largest, name) for bits in operands)
+        return sum(value(bits, name) for bits in operands)
+    largest = max(exponent(bits, name) for bits in operands)
+    return sum(truncated(bits, largest, name) for bits in operands)
+
+
+def all_reduce(operands: list[int], name: str) -> int:
+    """The sum of one element of every rank, by the rules of docs/numerics.md."""
+    decided = special(operands, name)
+    if decided is not None:
+        return decided
+    total = kept_sum(operands, name)
     if total == 0 and all(bits >> 15 for bits in operands):
         return 0x8000
     return nearest(total, name)
+
+
+def average(operands: list[int], name: str) -> int:
+    """The average, by the same rules: a sum's, but for the division ahead of the one rounding."""
+    decided = special(operands, name)
+    if decided is not None:
+        return decided
+    total = kept_sum(operands, name)
+    if total == 0:
+        return 0x8000 if all(bits >> 15 for bits in operands) else 0
+    return nearest(total / len(operands), name)
+
+
+def extremum(operands: list[int], name: str, *, largest: bool) -> int:
+    """The largest or smallest number: NaN if one is; of equal values, which only zeros of both
+    signs are, +0 is the larger.
+    """
+    if any(bits & 0x7FFF > INFINITY[name] for bits in operands):
+        return NAN[name]
+
+    def key(bits):
+        # The bits of infinity have the value of the next power of two, which nothing reaches.
+        return value(bits, name), not bits >> 15
+
+    return max(operands, key=key) if largest else min(operands, key=key)
