@@ -13,13 +13,28 @@ import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
-__all__ = ["ConfigError", "PRESETS", "SwitchConfig"]
+__all__ = ["ConfigError", "PRESETS", "SwitchConfig", "Traffic"]
 
 #: Formats that the datapath knows, in the order of their codes in an instruction.
-KNOWN_FORMATS = ("fp16", "bf16", "inq8")
+KNOWN_FORMATS = ("fp16", "bf16", "inq8", "int32")
 #: Formats that a configuration has unless told.
 DEFAULT_FORMATS = ("fp16", "bf16")
+#: Of them, those whose numbers have an exponent.
+FLOATS = ("fp16", "bf16")
+
+#: What may be done with the ranks' operands, in the order of their codes in an instruction.
+KNOWN_OPERATIONS = ("sum", "max", "min", "average")
+#: Operations that a configuration has unless told.
+DEFAULT_OPERATIONS = ("sum",)
+#: The operations that a format has where they are built.
+OPERATIONS_OF = {
+    "fp16": KNOWN_OPERATIONS,
+    "bf16": KNOWN_OPERATIONS,
+    "inq8": ("sum",),
+    "int32": ("sum", "max", "min"),
+}
 
 #: Bytes of a scale by format.
 SCALE_BYTES = {"fp16": 2, "bf16": 2, "e8m0": 1}
@@ -27,6 +42,8 @@ SCALE_BYTES = {"fp16": 2, "bf16": 2, "e8m0": 1}
 INQ_BLOCKS = (32, 64, 128, 256, 512)
 #: How the exponent of an E8M0 scale is chosen: so that no code clips, or as OCP MX does.
 E8M0_RULES = ("ceil", "floor")
+#: What an instruction may do: the same vector at all ranks, or any collective over any of them.
+COLLECTIVES = ("all-reduce", "all")
 #: Whether quantized sums have multipliers of their own, or share them with fp16's.
 INQ_REDUCERS = ("separate", "shared")
 
@@ -55,7 +72,11 @@ NAMED_VALUES = {
     "link_share": LINK_SHARES,
     "core": CORES,
     "register_slices": REGISTER_SLICES,
+    "collectives": COLLECTIVES,
 }
+
+#: Fields whose value is a list of names.
+LISTED_VALUES = ("formats", "operations")
 
 #: Fields that came after the digests of 0.1.0, and the value at which the design is as it was
 #: without them. The digest leaves them out there, so that it goes on naming the same design.
@@ -65,6 +86,8 @@ LATER_FIELDS = {
     "window_bytes": None,
     "traffic_requests": 64,
     "register_slices": "none",
+    "operations": list(DEFAULT_OPERATIONS),
+    "collectives": "all-reduce",
 }
 
 #: AXI4: a burst may not cross an address that is a multiple of this many bytes.
@@ -77,6 +100,14 @@ HEADER_BYTES = 16
 
 class ConfigError(ValueError):
     """A field breaks a rule. The message names the field, the rule and the value."""
+
+
+class Traffic(NamedTuple):
+    """What one rank's operand takes on a link: flits of payload, packets of them, read requests."""
+
+    flits: int
+    packets: int
+    requests: int
 
 
 def _is_power_of_two(value: int) -> bool:
@@ -135,7 +166,7 @@ class SwitchConfig:
     queue_depth
         Instructions that a context's queue holds, 1..64.
     formats
-        Number formats that are built, of ``fp16``, ``bf16`` and ``inq8``.
+        Number formats that are built, of ``fp16``, ``bf16``, ``inq8`` and ``int32``.
     scale_format
         Format of a block's scale in quantized operations: ``fp16``, ``bf16`` or ``e8m0``.
     e8m0_rule
@@ -177,6 +208,14 @@ class SwitchConfig:
     register_slices
         ``all``: registers cut the ways between blocks, for a device whose wires are slow; an
         operation takes some cycles longer, a wave none. ``none``: fewest cycles.
+    operations
+        Operations that are built: ``sum``, and of ``max``, ``min`` and ``average`` what is named.
+        Each works in the formats that have it: averages in fp16 and bf16, the largest and the
+        smallest there and in int32, sums in all.
+    collectives
+        ``all-reduce``: an operation reads all members of its context and writes all. ``all``: it
+        reads some and writes some (Reduce, Broadcast), and may cut the vector into a chunk a rank
+        (All-Gather, Reduce-Scatter).
     """
 
     ranks: int = 4
@@ -206,6 +245,8 @@ class SwitchConfig:
     window_bytes: int | None = None
     traffic_requests: int = 64
     register_slices: str = "none"
+    operations: tuple[str, ...] = DEFAULT_OPERATIONS
+    collectives: str = "all-reduce"
 
     def __post_init__(self):
         def default(field, value):
@@ -214,12 +255,13 @@ class SwitchConfig:
 
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
-            if field.name == "formats":
+            if field.name in LISTED_VALUES:
                 if isinstance(value, str):
                     value = tuple(part for part in value.split(",") if part)
                 if not isinstance(value, list | tuple):
-                    self._refuse("formats", "must be a list of format names", value)
-                object.__setattr__(self, "formats", tuple(value))
+                    rule = f"must be a list of {field.name.removesuffix('s')} names"
+                    self._refuse(field.name, rule, value)
+                object.__setattr__(self, field.name, tuple(value))
             elif field.name in NAMED_VALUES:
                 if value not in NAMED_VALUES[field.name]:
                     raise ConfigError(
@@ -262,13 +304,10 @@ class SwitchConfig:
             rule = f"must be at most waves ({self.waves}), so that each has an entry"
             self._refuse("contexts", rule, self.contexts)
         self._between("queue_depth", 1, 64)
-        if not self.formats:
-            self._refuse("formats", "must name at least one format", self.formats)
-        for name in self.formats:
-            if name not in KNOWN_FORMATS:
-                raise ConfigError(unknown_name("formats", str(name), KNOWN_FORMATS))
-        if len(set(self.formats)) != len(self.formats):
-            self._refuse("formats", "must name each format once", self.formats)
+        self._names("formats", KNOWN_FORMATS)
+        self._names("operations", KNOWN_OPERATIONS)
+        if "sum" not in self.operations:
+            self._refuse("operations", "must name sum", ",".join(self.operations))
         self._between("multiplier_bits", 8, 32)
         if self.quantizes:
             self._check_quantized()
@@ -313,6 +352,12 @@ class SwitchConfig:
         if set(self.formats) != {"fp16", "inq8"}:
             rule = "must be fp16 and inq8 where inq_reducer is shared"
             self._refuse("formats", rule, ",".join(self.formats))
+        if self.operations != DEFAULT_OPERATIONS:
+            rule = "must be sum where inq_reducer is shared"
+            self._refuse("operations", rule, ",".join(self.operations))
+        if self.collectives != "all-reduce":
+            rule = "must be all-reduce where inq_reducer is shared"
+            self._refuse("collectives", rule, self.collectives)
         if self.scale_format != "fp16":
             self._refuse(
                 "scale_format", "must be fp16 where inq_reducer is shared", self.scale_format
@@ -343,6 +388,18 @@ class SwitchConfig:
     def _power_of_two(self, field: str):
         if not _is_power_of_two(getattr(self, field)):
             self._refuse(field, "must be a power of two", getattr(self, field))
+
+    def _names(self, field: str, known: tuple[str, ...]):
+        """The field lists names of `known`, each once, and at least one."""
+        names = getattr(self, field)
+        one = field.removesuffix("s")
+        if not names:
+            self._refuse(field, f"must name at least one {one}", names)
+        for name in names:
+            if name not in known:
+                raise ConfigError(unknown_name(field, str(name), known))
+        if len(set(names)) != len(names):
+            self._refuse(field, f"must name each {one} once", names)
 
     def _multiple(self, field: str, of: str):
         if getattr(self, field) % getattr(self, of):
@@ -397,7 +454,7 @@ class SwitchConfig:
             raise ConfigError(f"set: must be FIELD=VALUE, not {text!r}")
         if field not in cls.field_names():
             raise ConfigError(unknown_name("field", field, cls.field_names()))
-        if field == "formats" or field in NAMED_VALUES:
+        if field in LISTED_VALUES or field in NAMED_VALUES:
             return field, value
         try:
             return field, int(value, 0)
@@ -406,7 +463,8 @@ class SwitchConfig:
 
     def to_fields(self) -> dict:
         """All fields, as JSON can hold them."""
-        return {**dataclasses.asdict(self), "formats": list(self.formats)}
+        lists = {name: list(getattr(self, name)) for name in LISTED_VALUES}
+        return {**dataclasses.asdict(self), **lists}
 
     def to_json(self) -> str:
         """All fields as JSON; the same text for equal configurations."""
@@ -490,7 +548,12 @@ class SwitchConfig:
     @property
     def subsets(self) -> bool:
         """Whether an operation may have fewer ranks than there are."""
-        return self.contexts > 1
+        return self.contexts > 1 or self.chunks
+
+    @property
+    def chunks(self) -> bool:
+        """Whether an operation may give every rank a chunk of the vector."""
+        return self.collectives == "all"
 
     @property
     def recovers(self) -> bool:
@@ -511,6 +574,42 @@ class SwitchConfig:
     def sum_formats(self) -> tuple[str, ...]:
         """The formats whose operands are plain numbers."""
         return tuple(name for name in self.formats if name != "inq8")
+
+    @property
+    def float_formats(self) -> tuple[str, ...]:
+        """The formats whose numbers have an exponent."""
+        return tuple(name for name in self.formats if name in FLOATS)
+
+    @property
+    def integers(self) -> bool:
+        """Whether integers are built."""
+        return "int32" in self.formats
+
+    @property
+    def averages(self) -> bool:
+        """Whether a format that is built has averages that are."""
+        return "average" in self.operations and bool(self.float_formats)
+
+    @property
+    def extrema(self) -> tuple[str, ...]:
+        """Of max and min, what is built in a format that is."""
+        if not self.sum_formats:
+            return ()
+        return tuple(name for name in ("max", "min") if name in self.operations)
+
+    @property
+    def copies(self) -> bool:
+        """Whether bits are copied from one rank."""
+        return self.chunks and bool(self.sum_formats)
+
+    @property
+    def chooses_operation(self) -> bool:
+        """Whether an instruction may ask for anything but a sum."""
+        return self.averages or bool(self.extrema) or self.copies
+
+    def operations_of(self, format: str) -> tuple[str, ...]:
+        """What is built of a format's operations."""
+        return tuple(name for name in OPERATIONS_OF[format] if name in self.operations)
 
     @property
     def scale_bytes(self) -> int:
@@ -630,6 +729,16 @@ class SwitchConfig:
         whole = full * _ceil_div(self.scales_bytes(self.wave_bytes), most)
         return whole + _ceil_div(self.scales_bytes(rest), most)
 
+    def traffic(self, data_bytes: int, format: str = "fp16") -> Traffic:
+        """What `data_bytes` of one rank's operand take on a link, its scales included."""
+        flits, packets = self.payload_cycles(data_bytes), self.packets(data_bytes)
+        requests = self.requests(data_bytes)
+        if format == "inq8":
+            flits += _ceil_div(self.scales_bytes(data_bytes), self.flit_bytes)
+            packets += self._scale_pieces(data_bytes, self.payload_bytes)
+            requests += self._scale_pieces(data_bytes, self.read_request_bytes)
+        return Traffic(flits, packets, requests)
+
     def utilization_bound(self, data_bytes: int, format: str = "fp16") -> float | None:
         """The limit of utilization that headers, requests, responses and scales leave.
 
@@ -638,14 +747,9 @@ class SwitchConfig:
         """
         if data_bytes == 0:
             return None
-        data = self.payload_cycles(data_bytes)
-        packets, requests, scales = self.packets(data_bytes), self.requests(data_bytes), 0
-        if format == "inq8":
-            packets += self._scale_pieces(data_bytes, self.payload_bytes)
-            requests += self._scale_pieces(data_bytes, self.read_request_bytes)
-            scales = _ceil_div(self.scales_bytes(data_bytes), self.flit_bytes)
-        single = max(requests, packets)
-        return data / (data + scales + self.header_flits * (packets + single))
+        flits, packets, requests = self.traffic(data_bytes, format)
+        headers = self.header_flits * (packets + max(requests, packets))
+        return self.payload_cycles(data_bytes) / (flits + headers)
 
 
 #: Preset configurations; `docs/configuration.md` says what each is for.

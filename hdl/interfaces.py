@@ -12,11 +12,13 @@ from .config import SwitchConfig
 __all__ = [
     "Axi4LiteSignature",
     "Axi4Signature",
+    "Collective",
     "Flit",
     "Format",
     "Header",
     "LinkSignature",
     "MessageClass",
+    "Operation",
     "Response",
     "StorageSignature",
     "VIRTUAL_CHANNELS",
@@ -41,6 +43,25 @@ class Format(enum.Enum, shape=2):
     FP16 = 0
     BF16 = 1
     INQ8 = 2
+    INT32 = 3
+
+
+class Operation(enum.Enum, shape=3):
+    """What becomes of the ranks' operands; the code is a field of the instruction."""
+
+    SUM = 0
+    MAX = 1
+    MIN = 2
+    AVERAGE = 3
+    COPY = 4  # of the only rank that is read: its bits, whatever they mean
+
+
+class Collective(enum.Enum, shape=2):
+    """Which part of the vector goes from whom to whom; the code is a field of the instruction."""
+
+    WHOLE = 0  # all of it from every source to every destination
+    GATHER = 1  # chunk i from the i-th source, to every destination
+    SCATTER = 2  # from every source, chunk i to the i-th destination
 
 
 class Response(enum.Enum, shape=2):

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hdl.config import (
     DEFAULT_FORMATS,
     LATER_FIELDS,
+    LISTED_VALUES,
     PRESETS,
     ConfigError,
     SwitchConfig,
@@ -105,9 +106,9 @@ REFUSED = [
     ),
     (
         {"formats": ("fp61",)},
-        "formats: must be one of fp16, bf16, inq8, not 'fp61'; did you mean 'fp16'?",
+        "formats: must be one of fp16, bf16, inq8, int32, not 'fp61'; did you mean 'fp16'?",
     ),
-    ({"formats": [["fp16"]]}, "formats: must be one of fp16, bf16, inq8, not"),
+    ({"formats": [["fp16"]]}, "formats: must be one of fp16, bf16, inq8, int32, not"),
     (
         {"scale_format": "fp8"},
         "scale_format: must be one of fp16, bf16, e8m0, not 'fp8'; did you mean 'fp16'?",
@@ -119,6 +120,29 @@ REFUSED = [
         "inq_reducer: must be separate where inq8 is not built, not 'shared'",
     ),
     ({"multiplier_bits": 7}, "multiplier_bits: must be 8..32, not 7"),
+    ({"operations": ()}, "operations: must name at least one operation, not ()"),
+    ({"operations": 16}, "operations: must be a list of operation names, not 16"),
+    ({"operations": "max,min"}, "operations: must name sum, not 'max,min'"),
+    (
+        {"operations": ("sum", "max", "sum")},
+        "operations: must name each operation once, not ('sum', 'max', 'sum')",
+    ),
+    (
+        {"operations": ("sum", "maximum")},
+        "operations: must be one of sum, max, min, average, not 'maximum'; did you mean 'max'?",
+    ),
+    (
+        {"formats": "fp16,inq8", "inq_reducer": "shared", "operations": "sum,max"},
+        "operations: must be sum where inq_reducer is shared, not 'sum,max'",
+    ),
+    (
+        {"formats": "fp16,inq8", "inq_reducer": "shared", "collectives": "all"},
+        "collectives: must be all-reduce where inq_reducer is shared, not 'all'",
+    ),
+    (
+        {"collectives": "al"},
+        "collectives: must be one of all-reduce, all, not 'al'; did you mean 'all'?",
+    ),
     (
         {"formats": "inq8", "block": 16},
         "block: must be one of 32, 64, 128, 256, 512 where inq8 is built, not 16",
@@ -218,6 +242,9 @@ def test_every_field_has_a_refusal():
         {"formats": ["bf16"]},
         {"formats": "bf16,fp16"},
         {"formats": "inq8", "block": 512, "wave_bytes": 4096},
+        {"operations": "sum"},
+        {"collectives": "all"},
+        {"operations": "average,min,max,sum", "formats": "int32"},
         {
             "formats": "inq8",
             "block": 32,
@@ -245,7 +272,7 @@ def test_every_field_has_a_refusal():
 def test_limits_themselves_are_accepted(fields):
     config = SwitchConfig(**fields)
     for name, value in fields.items():
-        if name != "formats":
+        if name not in LISTED_VALUES:
             assert getattr(config, name) == value
 
 
@@ -415,6 +442,24 @@ def test_text_that_is_no_configuration(text):
 # -- digest -------------------------------------------------------------------------------------
 
 
+def test_operations_by_hand():
+    plain = SwitchConfig()
+    assert plain.operations == ("sum",)
+    assert not plain.chooses_operation
+    c = plain.replace(operations=("sum", "average", "min"), formats=("bf16", "int32", "inq8"))
+    assert c.operations_of("bf16") == ("sum", "min", "average")
+    assert c.operations_of("int32") == ("sum", "min")
+    assert c.operations_of("inq8") == ("sum",)
+    assert (c.float_formats, c.integers, c.averages, c.extrema) == (("bf16",), True, True, ("min",))
+    integers = c.replace(formats=("int32",))
+    assert (integers.float_formats, integers.averages, integers.extrema) == ((), False, ("min",))
+    # What no format that is built has is not built: codes have sums alone, and no copies.
+    codes = c.replace(formats=("inq8",), collectives="all")
+    assert not codes.chooses_operation
+    assert (codes.subsets, codes.chunks, codes.copies) == (True, True, False)
+    assert plain.replace(collectives="all").copies
+
+
 def test_scales_of_a_wave_by_hand():
     plain = SwitchConfig.preset("paper-8gpu")
     assert (plain.scale_chunk_bytes, plain.scale_flits, plain.scale_packets) == (0, 0, 0)
@@ -442,6 +487,7 @@ def test_digest_changes_with_every_field():
         link_share="packets", clock_hz=1, scale_format="bf16", e8m0_rule="floor",
         multiplier_bits=17, inq_reducer="shared", trace_records=64,
         core="forward", window_bytes=8 << 20, traffic_requests=32, register_slices="all",
+        operations=("sum", "max"), collectives="all",
     )  # fmt: skip
     config = SwitchConfig.preset("demo", formats=("fp16", "inq8"))
     assert set(other) == set(config.field_names()) - {"contexts"}  # which has one value today

@@ -8,6 +8,8 @@ __all__ = [
     "FLOAT_FORMATS",
     "FP16",
     "FP16_REFERENCE",
+    "INTEGER_BITS",
+    "LANE_BITS",
     "SIGNIFICAND_BITS",
     "WINDOW_BITS",
     "FloatFormat",
@@ -43,6 +45,11 @@ class FloatFormat:
         """Fraction bits that fp16 has more."""
         return 10 - self.fraction_bits
 
+
+#: A lane of a flit: a floating-point number, or half an integer.
+LANE_BITS = 16
+#: An int32, in two's complement.
+INTEGER_BITS = 32
 
 FP16 = FloatFormat(exponent_bits=5, fraction_bits=10)
 BF16 = FloatFormat(exponent_bits=8, fraction_bits=7)

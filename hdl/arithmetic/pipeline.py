@@ -37,10 +37,11 @@ def tree_delay(leaves: int) -> int:
     return -(-tree_levels(leaves) // LEVELS_PER_STAGE)
 
 
-def reduce_pairs(m, leaves, combine, *, valid):
+def reduce_pairs(m, leaves, combine, *, valid, label=""):
     """Reduces a list of tuples of values to one, neighbours first, in `tree_delay` cycles.
 
     ``combine(left, right, name)`` makes one tuple of two. An odd one out goes through unchanged.
+    `label` ends the names of its registers, where a module has several trees.
     """
     nodes = leaves
     levels = tree_levels(len(leaves))
@@ -54,13 +55,13 @@ def reduce_pairs(m, leaves, combine, *, valid):
             continue
         nodes = [
             tuple(
-                register(m, value, valid=valid, name=f"stage{level}_{k}_{part}")
+                register(m, value, valid=valid, name=f"stage{level}_{k}_{part}{label}")
                 for part, value in enumerate(node)
             )
             for k, node in enumerate(nodes)
         ]
         if level < levels:
-            later = Signal(name=f"valid{level}")
+            later = Signal(name=f"valid{level}{label}")
             m.d.sync += later.eq(valid)
             valid = later
     return nodes[0]

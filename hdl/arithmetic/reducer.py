@@ -1,25 +1,25 @@
 # amaranth: UnusedElaboratable=no
 # A reducer makes its blocks at once, since its delay is theirs; who asks only for that uses none.
-"""The reducer: adds one flit of every rank each cycle."""
+"""The reducer: adds or averages one flit of floating-point numbers of every rank each cycle."""
 
 from amaranth import Cat, Module, Mux, Signal, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..config import SwitchConfig
-from ..interfaces import Format
+from ..interfaces import Format, Operation
 from .adder_tree import AdderTree
 from .align import Align, fixed_headroom
 from .decode import Decode
-from .formats import WINDOW_BITS, headroom_bits
+from .divide import DIVIDEND_BITS, DIVISOR_BITS, Divide
+from .formats import LANE_BITS, WINDOW_BITS, headroom_bits
 from .largest import LargestExponent
-from .normalize import Normalize
+from .normalize import NORMALIZED_BITS, Normalize
 from .pipeline import carry, tree_levels
 from .round import Round
 
 __all__ = ["Reducer", "ReducerInput", "ReducerOutput"]
 
-LANE_BITS = 16
 OUTPUT_REGISTER = 1
 
 
@@ -32,17 +32,19 @@ class ReducerInput(data.StructLayout):
     keep : the lane is inside the message; the others give 0 and count in no status
     sources : ranks that take part; the others count as nothing at all
     format : of operands and result
+    operation : what becomes of them; there where more than sums are built
     """
 
     def __init__(self, config: SwitchConfig):
-        super().__init__(
-            {
-                "operands": unsigned(config.ranks * config.flit_bits),
-                "keep": unsigned(config.lanes),
-                "sources": unsigned(config.ranks),
-                "format": Format,
-            }
-        )
+        members = {
+            "operands": unsigned(config.ranks * config.flit_bits),
+            "keep": unsigned(config.lanes),
+            "sources": unsigned(config.ranks),
+            "format": Format,
+        }
+        if config.chooses_operation:
+            members["operation"] = Operation
+        super().__init__(members)
 
 
 class ReducerOutput(data.StructLayout):
@@ -62,6 +64,9 @@ class ReducerOutput(data.StructLayout):
 class Reducer(wiring.Component):
     """Adds the ranks' flits lane by lane: a pipeline that takes one each cycle and never stalls.
 
+    Where averages are built, every sum is divided before it is rounded: by 1, unless the flit's
+    operation is an average. Flits of other operations and formats are not for it.
+
     Ports
     -----
     i : stream of `ReducerInput`
@@ -70,7 +75,7 @@ class Reducer(wiring.Component):
 
     def __init__(self, config: SwitchConfig):
         self._config = config
-        ranks, formats = config.ranks, config.sum_formats
+        ranks, formats = config.ranks, config.float_formats
         headroom = headroom_bits(formats)
         width = WINDOW_BITS + tree_levels(ranks)
         lanes = range(config.lanes)
@@ -79,7 +84,9 @@ class Reducer(wiring.Component):
         self._align = [Align(ranks, formats) for _ in lanes]
         self._tree = [AdderTree(ranks, WINDOW_BITS) for _ in lanes]
         fixed = fixed_headroom(ranks, formats)
-        self._normalize = [Normalize(width, headroom, fixed) for _ in lanes]
+        kept = DIVIDEND_BITS if config.averages else NORMALIZED_BITS
+        self._normalize = [Normalize(width, headroom, fixed, kept) for _ in lanes]
+        self._divide = [Divide(headroom) for _ in lanes if config.averages]
         self._round = [Round(formats, headroom) for _ in lanes]
         super().__init__(
             {
@@ -108,8 +115,12 @@ class Reducer(wiring.Component):
         return self._tree_at + self._tree[0].delay
 
     @property
-    def _round_at(self) -> int:
+    def _divide_at(self) -> int:
         return self._normalize_at + self._normalize[0].delay
+
+    @property
+    def _round_at(self) -> int:
+        return self._divide_at + sum(block.delay for block in self._divide[:1])
 
     def elaborate(self, platform):
         m = Module()
@@ -119,12 +130,17 @@ class Reducer(wiring.Component):
         for cycle in range(self._round_at):
             bf16.append(self._carry(m, f"bf16_{cycle}", bf16[-1], cycle, cycle + 1))
         keep = self._carry(m, "keep", flit.keep, 0, self._round_at)
+        if self._divide:
+            divisor = self._divisor_less_one(m, flit)
+            self._divisor = self._carry(m, "divisor", divisor, 0, self._divide_at)
 
         operands = self._operands(m)
         for lane in range(self._config.lanes):
             self._connect_operands(m, lane, operands, bf16)
             self._connect_align(m, lane, bf16)
             self._connect_sum(m, lane)
+            if self._divide:
+                self._connect_division(m, lane)
             self._connect_round(m, lane, bf16)
         self._put_output(m, keep)
         return m
@@ -209,20 +225,58 @@ class Reducer(wiring.Component):
             normalize.headroom.eq(headroom),
         ]
 
+    def _divisor_less_one(self, m, flit):
+        """What sums are divided by: the ranks that take part, or 1."""
+        ranks, divisor = Signal(range(self._config.ranks + 1)), Signal(DIVISOR_BITS)
+        m.d.comb += ranks.eq(sum(flit.sources[rank] for rank in range(self._config.ranks)))
+        with m.If(flit.operation == Operation.AVERAGE):
+            m.d.comb += divisor.eq(ranks - 1)
+        return divisor
+
+    def _connect_division(self, m, lane):
+        m.submodules[f"divide_{lane}"] = divide = self._divide[lane]
+        tree, normalize = self._tree[lane], self._normalize[lane]
+        sign = self._carry(m, f"sum_sign_{lane}", tree.sign, self._normalize_at, self._divide_at)
+        m.d.comb += [
+            divide.valid.eq(self._valid[self._divide_at]),
+            divide.dividend.eq(normalize.normalized),
+            divide.negative.eq(normalize.negative),
+            divide.sticky.eq(normalize.sticky),
+            divide.room.eq(normalize.room),
+            divide.sign.eq(sign),
+            divide.divisor_less_one.eq(self._divisor),
+        ]
+
     def _connect_round(self, m, lane, bf16):
         m.submodules[f"round_{lane}"] = rounder = self._round[lane]
-        decode, tree, normalize = self._decode[lane], self._tree[lane], self._normalize[lane]
+        decode = self._decode[lane]
         flags = Cat(decode.all_negative, decode.plus, decode.minus)
         flags = self._carry(m, f"flags_{lane}", flags, decode.delay, self._round_at)
+        m.d.comb += rounder.bf16.eq(bf16[self._round_at])
+        if self._divide:
+            self._put_quotient(m, self._divide[lane], flags, rounder)
+        else:
+            self._put_sum(m, lane, flags, rounder)
+
+    def _put_sum(self, m, lane, flags, rounder):
+        tree, normalize = self._tree[lane], self._normalize[lane]
         sign = self._carry(m, f"sign_{lane}", tree.sign, self._normalize_at, self._round_at)
         m.d.comb += [
-            rounder.bf16.eq(bf16[self._round_at]),
             Cat(rounder.all_negative, rounder.plus, rounder.minus).eq(flags),
             rounder.sign.eq(sign),
             rounder.normalized.eq(normalize.normalized),
             rounder.negative.eq(normalize.negative),
             rounder.sticky.eq(normalize.sticky),
             rounder.room.eq(normalize.room),
+        ]
+
+    def _put_quotient(self, m, divide, flags, rounder):
+        """A magnitude. Its sign stays where it rounds to zero, which no sum that is not does."""
+        m.d.comb += [
+            Cat(rounder.all_negative, rounder.plus, rounder.minus).eq(flags | divide.minus),
+            rounder.normalized.eq(divide.quotient),
+            rounder.sticky.eq(divide.quotient_sticky),
+            rounder.room.eq(divide.quotient_room),
         ]
 
     def _put_output(self, m, keep):
