@@ -20,8 +20,8 @@ from .accelerator.outstanding import outstanding_limit
 from .accelerator.recovery import WATCHDOG_BITS
 from .accelerator.totals import CONTEXT_TOTALS, port_totals
 from .accelerator.window import WINDOW_WORDS, WORD_BITS
-from .config import KNOWN_FORMATS, SwitchConfig
-from .interfaces import Axi4LiteSignature, Format, Response
+from .config import DEFAULT_FORMATS, KNOWN_FORMATS, KNOWN_OPERATIONS, SwitchConfig
+from .interfaces import Axi4LiteSignature, Collective, Format, Operation, Response
 from .traffic.settings import traffic_settings, traffic_totals
 
 __all__ = [
@@ -112,6 +112,24 @@ def _each(config: SwitchConfig, name, access, width, meaning, reset=0) -> list[R
     ]
 
 
+def _format_word(config: SwitchConfig) -> str:
+    """What the codes in an instruction's format word mean."""
+
+    def codes(enum, names):
+        return ", ".join(f"{enum[name.upper()].value} {name}" for name in names)
+
+    # The presets' formats are named in any configuration: docs show one table for all.
+    named = {*DEFAULT_FORMATS, *config.formats}
+    parts = [codes(Format, (name for name in KNOWN_FORMATS if name in named))]
+    if config.chooses_operation:
+        copy = ("copy",) if config.copies else ()
+        built = (name for name in KNOWN_OPERATIONS if name in config.operations)
+        parts.append(f"bits 15..8: {codes(Operation, (*built, *copy))}")
+    if config.chunks:
+        parts.append(f"bits 23..16: {codes(Collective, (each.name for each in Collective))}")
+    return "; ".join(parts).lower()
+
+
 def context_page(config: SwitchConfig, context: int) -> int:
     """Where a context's registers are: with the switch's if it is the only one."""
     return SWITCH_PAGE if config.contexts == 1 else CONTEXT_PAGE + context
@@ -137,8 +155,9 @@ def context_registers(config: SwitchConfig, context: int = 0) -> list[Register]:
     def subsets(*registers):
         return registers if config.subsets else ()
 
-    formats = ", ".join(f"{Format[name.upper()].value} {name}" for name in KNOWN_FORMATS
-                        if name != "inq8" or config.quantizes)  # fmt: skip
+    def chunks(*registers):
+        return registers if config.chunks else ()
+
     first = int(context == 0)
     bits = config.memory_bytes.bit_length()
     return [
@@ -167,7 +186,10 @@ def context_registers(config: SwitchConfig, context: int = 0) -> list[Register]:
                   " destination at rank"),
         ),
         Register("length", "rw", 64, "bytes of each rank's operand"),
-        Register("format", "rw", 32, formats),
+        Register("format", "rw", 32, _format_word(config)),
+        *chunks(
+            Register("chunk", "rw", 64, "bytes of a chunk, where the collective has them"),
+        ),
         Register("post", "wo", 1, "checks the staged instruction and queues it"),
         Register("post_busy", "ro", 1, "the check goes on"),
         Register("post_code", "ro", 8, "status code of the last post"),

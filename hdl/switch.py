@@ -185,8 +185,12 @@ class Switch(wiring.Component):
             m.d.comb += [
                 posting.source_ranks.eq(registers.source_ranks),
                 posting.destination_ranks.eq(registers.destination_ranks),
-                accelerator.members[context].eq(registers.members),
+                accelerator.members[context].eq(
+                    registers.members if config.contexts > 1 else (1 << config.ranks) - 1
+                ),
             ]
+        if config.chunks:
+            m.d.comb += posting.chunk.eq(registers.chunk)
         if config.contexts > 1:
             m.d.comb += accelerator.enabled[context].eq(registers.enable)
             for rank, window in enumerate(accelerator.windows[context]):

@@ -83,9 +83,10 @@ FLIT_MEANING = {
 #: What each field of the word `format` says.
 FORMAT_WORD_MEANING = {
     "format": "as in the register `format`",
-    "operation": "0: sum",
+    "operation": "0 sum; others where they are built, as in the register `format`",
     "source_ranks": "ranks that are read, a bit each",
     "destination_ranks": "ranks that are written, a bit each",
+    "collective": "0 whole; others likewise, with chunks as long as the register `chunk` says",
     "reserved": "0",
 }
 

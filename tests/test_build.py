@@ -33,6 +33,10 @@ SHARED = QUANTIZING.replace(inq_reducer="shared")
 FORWARDING = SMALL_CONFIG.replace(core="forward")
 #: With a trace buffer.
 TRACING = SMALL_CONFIG.replace(trace_records=64)
+#: With every operation and collective of plain numbers.
+CHOOSING = SMALL_CONFIG.replace(
+    formats=("fp16", "bf16", "int32"), operations="sum,max,min,average", collectives="all"
+)
 
 
 def verilator(*arguments: str) -> subprocess.CompletedProcess:
@@ -157,6 +161,7 @@ def verilog_ports(text: str, module: str) -> dict[str, tuple[int, str]]:
 ONLY_IN = {
     "core": FORWARDING,
     "inq-reducer": QUANTIZING,
+    "multi-reducer": CHOOSING,
     "scale-packer": QUANTIZING,
     "scale-packets": QUANTIZING,
     "shared-reducer": SHARED,
@@ -169,6 +174,8 @@ QUANTIZED = [
 ]  # fmt: skip
 #: Components that are others again where multipliers are shared.
 SHARING = ["read-out", "arithmetic", "write-back"]
+#: Components that are others where instructions choose operation and collective.
+CHOSEN = ["instruction-queue", "wave-controller", "read-out", "arithmetic", "write-back"]
 #: The slowest; `make test` has their parts one by one.
 LONG = [("system", QUANTIZING), ("switch", QUANTIZING)]
 
@@ -177,6 +184,7 @@ def built() -> list:
     """Every component in every configuration that matters to it."""
     cases = [(name, ONLY_IN.get(name, SMALL_CONFIG)) for name in COMPONENTS]
     cases += [(name, QUANTIZING) for name in QUANTIZED] + [(name, SHARED) for name in SHARING]
+    cases += [(name, CHOOSING) for name in CHOSEN]
     cases += [("switch", TRACING)]
     kinds = {
         SMALL_CONFIG: "",
@@ -184,6 +192,7 @@ def built() -> list:
         SHARED: "-shared",
         TRACING: "-trace",
         FORWARDING: "-forward",
+        CHOOSING: "-all",
     }
     return [
         pytest.param(name, config, id=name + kinds[config],

@@ -421,6 +421,8 @@ class Accelerator(wiring.Component):
             beside.append("sources")
             places = (Mux(c.operands_valid, c.destinations, 0) for c in contexts)
             m.d.comb += arithmetic.places.eq(Cat(places))
+        if config.chooses_operation:
+            beside.append("reduction")
         if config.quantizes:
             beside += ["ends_wave", "ends_blocks"]
             m.d.comb += [
@@ -456,6 +458,8 @@ class Accelerator(wiring.Component):
             place = number * config.ranks + rank
             result_here = arithmetic.result_places[place]
             scales_here = arithmetic.scales_places[place]
+        if config.chunks:
+            domain += write_back.passes.eq(start.valid)
         domain += [
             write_back.destination.eq(context.results[rank]),
             context.room[rank].eq(write_back.room),

@@ -8,10 +8,10 @@ from amaranth.lib.wiring import In, Out
 
 from ..arithmetic.delay_line import DelayLine
 from ..arithmetic.inq_reducer import InqReducer, blocks_per_flit
-from ..arithmetic.reducer import Reducer
+from ..arithmetic.multi_reducer import make_reducer
 from ..arithmetic.shared_reducer import SharedReducer
 from ..config import SwitchConfig
-from ..interfaces import Format
+from ..interfaces import Format, Operation
 from .layouts import flit_scale_bits
 from .scale_packer import ScaleFlit, ScalePacker
 
@@ -19,13 +19,14 @@ __all__ = ["Arithmetic"]
 
 
 class Arithmetic(wiring.Component):
-    """Sums of plain numbers, and codes and scales of quantized operands.
+    """Results of plain numbers, and codes and scales of quantized operands.
 
     Members
     -------
     valid, operands, keep, format : a flit of every rank, rank by rank (`ReadOut`)
     sources : likewise, where an operation may have some of the ranks only
     places : likewise, a bit for each context and rank, ranks innermost: where the result goes
+    reduction : what becomes of plain numbers, where an instruction may ask for more than sums
     scales, ends_wave, ends_blocks : of codes: scales of the flit's block or blocks, rank by rank;
         the flit is its wave's last; its blocks are
     result_valid, result : a flit of sums or codes, in the order of the operands as long as read-out
@@ -46,7 +47,7 @@ class Arithmetic(wiring.Component):
             self._shared = SharedReducer.of(config)
         else:
             if config.sum_formats:
-                self._sums = Reducer(config)
+                self._sums = make_reducer(config)
             if config.quantizes:
                 self._codes = InqReducer.of(config)
         members = {
@@ -67,6 +68,8 @@ class Arithmetic(wiring.Component):
                 "result_places": Out(places),
                 "scales_places": Out(places),
             }
+        if config.chooses_operation:
+            members["reduction"] = In(Operation)
         if config.quantizes:
             blocks = blocks_per_flit(config.flit_bytes, config.block)
             members |= {
@@ -158,6 +161,8 @@ class Arithmetic(wiring.Component):
             operands.sources.eq(self._sources),
             operands.format.eq(self.format),
         ]
+        if self._config.chooses_operation:
+            m.d.comb += operands.operation.eq(self.reduction)
         return reducer.o
 
     def _connect_codes(self, m):

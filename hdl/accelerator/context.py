@@ -5,7 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from ..config import SwitchConfig
-from ..interfaces import Format, PacketSource, Response
+from ..interfaces import Format, Operation, PacketSource, Response
 from ..stream import Queue
 from .address_check import Window
 from .barrier import EPOCH_BITS, Barrier
@@ -53,6 +53,7 @@ class OperationEnd(wiring.Signature):
 READING = ("entry", "taken", "read_enable", "read_entry", "read_flit")
 BESIDE_DATA = ("operands_valid", "keep", "format")
 BESIDE_SUBSETS = ("sources", "destinations")
+BESIDE_CHOICE = ("reduction",)
 BESIDE_CODES = ("ends_wave", "ends_blocks")
 IN_TURN = ("asks", "holds", "quantized", "reads_codes")
 
@@ -81,6 +82,7 @@ class Context(wiring.Component):
     operands_valid, keep, format : to the arithmetic, beside the tables' data; ``ends_wave``,
         ``ends_blocks`` where quantized operations are built
     sources, destinations : likewise, where an operation may have some of the ranks only
+    reduction : likewise, where an instruction may ask for more than sums
     members : ranks that belong to the context; sources_of : see `WaveController`; likewise
     asks, turn, holds, quantized, reads_codes, settled : see `ReadOutTurns`
     room, start : its write-back FIFOs
@@ -110,6 +112,7 @@ class Context(wiring.Component):
         self._beside = (
             *BESIDE_DATA,
             *(BESIDE_SUBSETS if config.subsets else ()),
+            *(BESIDE_CHOICE if config.chooses_operation else ()),
             *(BESIDE_CODES if config.quantizes else ()),
         )
         members = {
@@ -158,6 +161,8 @@ class Context(wiring.Component):
         if config.subsets:
             members |= {name: Out(ranks) for name in BESIDE_SUBSETS}
             members |= {"members": In(ranks), "sources_of": Out(ranks)}
+        if config.chooses_operation:
+            members |= {name: Out(Operation) for name in BESIDE_CHOICE}
         members |= {name: Out(1) for name in IN_TURN}
         if config.recovers:
             members |= {
@@ -221,6 +226,8 @@ class Context(wiring.Component):
             if self._config.recovers:
                 value = Mux(self.in_band, getattr(self._posts.posting, name), value)
             m.d.comb += getattr(instructions, name).eq(value)
+        if self._config.chunks:
+            m.d.comb += instructions.chunk.eq(self.posting.chunk)
         for name in ("busy", "code", "rank"):
             m.d.comb += getattr(self.posting, name).eq(getattr(instructions, name))
         for rank in range(self._config.ranks):

@@ -1,16 +1,17 @@
 """Instructions: staged word by word, checked, queued, and their addresses kept until the flag."""
 
-from amaranth import Cat, Const, Module, Signal
+from amaranth import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from ..config import KNOWN_FORMATS, SwitchConfig
-from ..interfaces import Format
+from ..interfaces import Collective, Format, Operation
 from .address_check import FLAG_BYTES, HOST_BITS, AddressCheck, Window, folded
 from .layouts import (
     ELEMENT_BYTES,
+    INTEGER_BYTES,
     LENGTH_BITS,
     OperationLayout,
     Status,
@@ -19,7 +20,14 @@ from .layouts import (
     slot_bits,
 )
 
-__all__ = ["FORMAT_BITS", "SUBSETS", "InstructionQueue", "Posting"]
+__all__ = [
+    "COLLECTIVE_SHIFT",
+    "FORMAT_BITS",
+    "OPERATION_SHIFT",
+    "SUBSETS",
+    "InstructionQueue",
+    "Posting",
+]
 
 #: Kinds of addresses that stand in block RAM where quantized operations are built: their five kinds
 #: take more LUT RAM than a small device has to spare.
@@ -27,6 +35,10 @@ BLOCK_RAM_KINDS = ("destination", "scale_source", "scale_destination")
 
 #: Width of a format's code as a host writes it.
 FORMAT_BITS = 32
+#: Where the codes of the operation and of the collective stand above the format's, in the same
+#: word, where an instruction has them.
+OPERATION_SHIFT = 8
+COLLECTIVE_SHIFT = 16
 #: Common fields that say which ranks are read and written, where that may be some.
 SUBSETS = ("source_ranks", "destination_ranks")
 
@@ -48,6 +60,7 @@ class Posting(wiring.Signature):
             }
             | staged
             | {name: Out(config.ranks) for name in SUBSETS if config.subsets}
+            | ({"chunk": Out(HOST_BITS)} if config.chunks else {})
         )
 
 
@@ -65,7 +78,9 @@ class InstructionQueue(wiring.Component):
     stage_source, stage_destination, stage_flag, stage_scale_source, stage_scale_destination : by
         rank, store ``address`` (ignored while ``busy``, so that what was checked is what runs); at
         most one bit of all of them in a cycle
-    length, format : common fields, taken with ``post``
+    length, format : common fields, taken with ``post``; ``format`` has the operation from
+        `OPERATION_SHIFT` up, and the collective from `COLLECTIVE_SHIFT` up, where they are built
+    chunk : likewise: bytes of a chunk, where the collective has chunks
     source_ranks, destination_ranks : likewise, where that may be some of the ranks
     members : ranks that the context has; enabled, windows : see below; likewise
     post : check and queue (ignored while ``busy``)
@@ -86,7 +101,8 @@ class InstructionQueue(wiring.Component):
 
     Rules
     -----
-    Format built; length a whole number of elements, below 2^40; then the addresses by the rules of
+    Format built, and operation and collective for it; length a whole number of elements, below
+    2^40; a chunk whole flits, and not 0; one rank to copy from; then the addresses by the rules of
     `AddressCheck`; fewer than `queue_depth` operations waiting for their launch.
 
     Latency
@@ -117,6 +133,8 @@ class InstructionQueue(wiring.Component):
         members |= {f"{kind}s": addresses for kind in address_kinds(config)}
         if config.subsets:
             members |= {name: In(config.ranks) for name in (*SUBSETS, "members")}
+        if config.chunks:
+            members["chunk"] = In(HOST_BITS)
         if config.contexts > 1:
             members |= {"enabled": In(1), "windows": In(Window(config)).array(config.ranks)}
         if config.recovers:
@@ -142,12 +160,14 @@ class InstructionQueue(wiring.Component):
         length = Signal(LENGTH_BITS + 1)
         number_format = Signal(Format.as_shape().width + 1)
         self._bare = Signal()  # it has flags only
+        self._choice = self._chosen(m)
+        format_word = self.format[:OPERATION_SHIFT] if self._choice else self.format
         with m.If(self.post & ~self.busy):
             if self._config.recovers:
                 m.d.sync += self._bare.eq(self.flags_only)
             m.d.sync += [
                 length.eq(folded(self.length, LENGTH_BITS)),
-                number_format.eq(folded(self.format, Format.as_shape().width)),
+                number_format.eq(folded(format_word, Format.as_shape().width)),
             ]
             if self._config.subsets:
                 m.d.sync += [
@@ -160,6 +180,23 @@ class InstructionQueue(wiring.Component):
         self._keep_addresses(m, addresses, staged, next_launch)
         self._launch(m, length, number_format, staged, queued, next_launch, waiting)
         return m
+
+    def _chosen(self, m):
+        """The instruction's operation, collective and chunk, by name, where it has them."""
+        config, chosen = self._config, {}
+        if config.chooses_operation:
+            operations = self.format[OPERATION_SHIFT:COLLECTIVE_SHIFT]
+            chosen["operation"] = folded(operations, Operation.as_shape().width)
+            collectives = self.format[COLLECTIVE_SHIFT:]
+            chosen["collective"] = folded(collectives, Collective.as_shape().width)
+        if config.chunks:
+            chosen["chunk"] = folded(self.chunk, LENGTH_BITS)
+        kept = {}
+        for name, value in chosen.items():
+            kept[name] = Signal(len(value), name=name)
+            with m.If(self.post & ~self.busy):
+                m.d.sync += kept[name].eq(value)
+        return kept
 
     def _stage(self, m, addresses, length, number_format):
         for kind in address_kinds(self._config):
@@ -227,6 +264,7 @@ class InstructionQueue(wiring.Component):
             write.data.format.eq(number_format),
             write.data.length.eq(length),
             *self._launch_ranks(write.data),
+            *self._launch_choice(write.data),
             read.addr.eq(next_launch),
             self.launch.payload.eq(read.data),
         ]
@@ -245,10 +283,51 @@ class InstructionQueue(wiring.Component):
             return []
         return [operation.sources.eq(self._sources), operation.destinations.eq(self._destinations)]
 
+    def _launch_choice(self, operation):
+        choice = dict(self._choice)
+        if self._config.chunks:
+            # Longer than any vector is: all that it may be, and not what is left of its low bits.
+            bits = len(operation.chunk)
+            chunk = choice["chunk"]
+            choice["chunk"] = Mux(chunk[bits:].any(), (1 << bits) - 1, chunk[:bits])
+        else:
+            choice.pop("collective", None)
+        return [Value.cast(getattr(operation, name)).eq(value) for name, value in choice.items()]
+
     def _bad_ranks(self):
-        """Others than members are named, or none to read or none to write."""
+        """Others than members are named, or none to read or none to write, or several to copy."""
         strangers = (self._sources | self._destinations) & ~self.members
-        return strangers.any() | ~self._sources.any() | ~self._destinations.any()
+        bad = strangers.any() | ~self._sources.any() | ~self._destinations.any()
+        if self._config.copies:
+            others = self._sources & (self._sources - 1)[: len(self._sources)]
+            gathers = self._choice["collective"] == Collective.GATHER.value
+            copies = self._choice["operation"] == Operation.COPY.value
+            bad |= copies & ~gathers & others.any()
+        return bad
+
+    def _bad_operation(self, number_format):
+        """The operation or the collective is not built, or not for the format."""
+        config = self._config
+        operation, collective = self._choice["operation"], self._choice["collective"]
+        known = Const(0)
+        for name in config.formats:
+            built = config.operations_of(name)
+            if config.copies and name in config.sum_formats:
+                built = (*built, "copy")
+            codes = [operation == Operation[each.upper()].value for each in built]
+            known |= (number_format == Format[name.upper()].value) & Cat(codes).any()
+        whole = collective == Collective.WHOLE.value
+        scatters = collective == Collective.SCATTER.value
+        # A chunk has one source where it is gathered; scales are not cut.
+        gathers = (collective == Collective.GATHER.value) & (operation == Operation.COPY.value)
+        cut = (gathers | scatters) & (number_format != Format.INQ8.value)
+        return ~known | ~(whole | (cut if config.chunks else 0))
+
+    def _bad_chunk(self):
+        """The collective has chunks, and they are none, not whole flits, or too long."""
+        chunk = self._choice["chunk"]
+        bad = ~chunk.any() | chunk[: self._config.flit_address_bits].any() | chunk[LENGTH_BITS]
+        return (self._choice["collective"] != Collective.WHOLE.value) & bad
 
     @staticmethod
     def _lowest(m, ranks):
@@ -259,18 +338,19 @@ class InstructionQueue(wiring.Component):
                 m.d.comb += number.eq(rank)
         return number
 
+    def _bad_length(self, length, number_format):
+        """It is no whole number of elements, or too long."""
+        divided = length[: exact_log2(ELEMENT_BYTES)].any()
+        if self._config.quantizes:  # every number of bytes is a number of codes
+            divided &= number_format != Format.INQ8.value
+        if self._config.integers:
+            of_integers = length[: exact_log2(INTEGER_BYTES)].any()
+            divided |= (number_format == Format.INT32.value) & of_integers
+        return divided | length[LENGTH_BITS]
+
     def _check(self, m, addresses, length, number_format, queued, full):
         """Check what is posted: first what all ranks have in common."""
-        built = [
-            Format[name.upper()].value for name in KNOWN_FORMATS if name in self._config.formats
-        ]
-        known = Cat(number_format == code for code in built).any()
-        # Every number of bytes is a number of codes.
-        divided = length[: exact_log2(ELEMENT_BYTES)].any()
-        if self._config.quantizes:
-            divided &= number_format != Format.INQ8.value
-
-        refusals = self._refusals(m, full, known, divided | length[LENGTH_BITS])
+        refusals = self._refusals(m, length, number_format, full)
 
         def end(code, rank):
             m.d.sync += [self.code.eq(code), self.busy.eq(0), self.rank.eq(rank)]
@@ -318,20 +398,27 @@ class InstructionQueue(wiring.Component):
             m.d.comb += queued.eq(addresses.code == Status.OK)
             end(addresses.code, addresses.code_rank)
 
-    def _refusals(self, m, full, known, bad_length):
+    def _refusals(self, m, length, number_format, full):
         """Rules that all ranks have in common, in their order: broken, code, rank.
 
         Where one has the code OK, those behind it do not matter.
         """
-        several, recovers = self._config.contexts > 1, self._config.recovers
-        rules = [(~self.enabled, Status.DISABLED, 0)] if several else []
+        config = self._config
+        built = [Format[name.upper()].value for name in KNOWN_FORMATS if name in config.formats]
+        known = Cat(number_format == code for code in built).any()
+        rules = [(~self.enabled, Status.DISABLED, 0)] if config.contexts > 1 else []
         rules.append((full, Status.QUEUE_FULL, 0))
-        if recovers:
+        if config.recovers:
             rules.append((self._bare, Status.OK, 0))
-        rules += [(~known, Status.BAD_FORMAT, 0), (bad_length, Status.BAD_LENGTH, 0)]
-        if self._config.subsets:
+        rules.append((~known, Status.BAD_FORMAT, 0))
+        if self._choice:
+            rules.append((self._bad_operation(number_format), Status.BAD_OPERATION, 0))
+        rules.append((self._bad_length(length, number_format), Status.BAD_LENGTH, 0))
+        if config.chunks:
+            rules.append((self._bad_chunk(), Status.BAD_CHUNK, 0))
+        if config.subsets:
             rules.append((self._bad_ranks(), Status.BAD_RANKS, 0))
-        if recovers:
+        if config.recovers:
             draining = self.members & self.unreachable
             rules.append((draining.any(), Status.DRAINING, self._lowest(m, draining)))
         return rules

@@ -5,12 +5,13 @@ from amaranth.lib import data, enum
 
 from ..arithmetic.inq_reducer import blocks_per_flit
 from ..config import SwitchConfig
-from ..interfaces import Format
+from ..interfaces import Collective, Format, Operation
 
 __all__ = [
     "CODE_BYTES",
     "ELEMENT_BYTES",
     "FLAG_TAG",
+    "INTEGER_BYTES",
     "LENGTH_BITS",
     "OperationLayout",
     "STATUS_MEANINGS",
@@ -18,6 +19,8 @@ __all__ = [
     "WaveLayout",
     "address_kinds",
     "block_flits",
+    "choice_fields",
+    "chunk_fields",
     "context_bits",
     "entry_bits",
     "flit_scale_bits",
@@ -30,8 +33,9 @@ __all__ = [
     "write_tag_bits",
 ]
 
-#: Bytes of a plain number, and of a code of a quantized operand.
+#: Bytes of a floating-point number, of an integer, and of a code of a quantized operand.
 ELEMENT_BYTES = 2
+INTEGER_BYTES = 4
 CODE_BYTES = 1
 #: Width of an operation's length in bytes.
 LENGTH_BITS = 40
@@ -54,6 +58,8 @@ class Status(enum.Enum, shape=8):
     DISABLED = 0x08
     OUT_OF_WINDOW = 0x09
     DRAINING = 0x0A
+    BAD_OPERATION = 0x0B
+    BAD_CHUNK = 0x0C
     # Ended early: each wave is old or new.
     READ_SLVERR = 0x12
     READ_DECERR = 0x13
@@ -78,10 +84,18 @@ STATUS_MEANINGS: dict[Status, tuple[str, str]] = {
     Status.OUT_OF_RANGE: ("refused: a range ends beyond the memory", "its"),
     Status.OVERLAP: ("refused: two ranges share a flit, and may not be identical", "its"),
     Status.QUEUE_FULL: ("refused: `queue_depth` operations wait already", ""),
-    Status.BAD_RANKS: ("refused: no rank to read, none to write, or one that is no member", ""),
+    Status.BAD_RANKS: (
+        "refused: no rank to read, none to write, several to copy, or no member",
+        "",
+    ),
     Status.DISABLED: ("refused: the context is not enabled", ""),
     Status.OUT_OF_WINDOW: ("refused: a range leaves the context's window", "its"),
     Status.DRAINING: ("refused: a member still owes answers of an operation that failed", "its"),
+    Status.BAD_OPERATION: (
+        "refused: operation or collective is unknown, not built, or not for the format",
+        "",
+    ),
+    Status.BAD_CHUNK: ("refused: a chunk is no whole flits, none, or 2^40 bytes and more", ""),
     Status.READ_SLVERR: ("a read was answered with SLVERR", "its"),
     Status.READ_DECERR: ("a read was answered with DECERR", "its"),
     Status.WRITE_SLVERR: ("a write was answered with SLVERR", "its"),
@@ -158,8 +172,23 @@ def subset_fields(config: SwitchConfig) -> dict:
     return {"sources": ranks, "destinations": ranks} if config.subsets else {}
 
 
+def choice_fields(config: SwitchConfig) -> dict:
+    """What becomes of the operands, where an instruction may ask for more than sums."""
+    return {"operation": Operation} if config.chooses_operation else {}
+
+
+def chunk_fields(config: SwitchConfig) -> dict:
+    """How the vector is cut, where an instruction may ask for that; a chunk's bytes."""
+    if not config.chunks:
+        return {}
+    return {"collective": Collective, "chunk": unsigned(operation_length_bits(config))}
+
+
 class OperationLayout(data.StructLayout):
-    """An operation on its way from the queue to the wave controller; see `subset_fields`."""
+    """An operation on its way from the queue to the wave controller.
+
+    See `subset_fields`, `choice_fields` and `chunk_fields`.
+    """
 
     def __init__(self, config: SwitchConfig):
         super().__init__(
@@ -169,6 +198,8 @@ class OperationLayout(data.StructLayout):
                 "length": unsigned(operation_length_bits(config)),
             }
             | subset_fields(config)
+            | choice_fields(config)
+            | chunk_fields(config)
         )
 
 
@@ -176,7 +207,7 @@ class WaveLayout(data.StructLayout):
     """A wave that reads, in the order of read-out.
 
     ``size`` is its bytes; 0 for a wave that only ends its operation. ``first`` and ``last`` are
-    within the operation. See `subset_fields`.
+    within the operation. See `subset_fields` and `choice_fields`.
     """
 
     def __init__(self, config: SwitchConfig):
@@ -190,4 +221,5 @@ class WaveLayout(data.StructLayout):
                 "last": unsigned(1),
             }
             | subset_fields(config)
+            | choice_fields(config)
         )

@@ -92,8 +92,8 @@ class MemberPosts(wiring.Component):
         stray |= fields.destination_ranks[config.ranks :].any()
         m.d.comb += [
             self.posting.length.eq(Mux(self.flags_only, 0, length)),
-            # What no field has a place for makes the format an unknown one.
-            self.posting.format.eq(Cat(fields.format, fields.operation, stray)),
+            # What no field has a place for makes the format, or the collective, an unknown one.
+            self.posting.format.eq(Cat(fields.format, fields.operation, fields.collective, stray)),
             self.posting.source_ranks.eq(Mux(self.flags_only, 0, fields.source_ranks)),
             self.posting.destination_ranks.eq(Mux(self.flags_only, 0, fields.destination_ranks)),
             self.locked.eq(

@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from ..config import SwitchConfig
-from ..interfaces import Format, Response
+from ..interfaces import Format, Operation, Response
 from ..stream import delayed
 from .layouts import (
     CODE_BYTES,
@@ -74,6 +74,7 @@ class ReadOut(wiring.Component):
         behind ``read_enable``); ``keep`` has a bit a 16-bit lane, and where quantized operations
         are built a bit a byte
     sources, destinations : likewise, where an operation may have some of the ranks only
+    reduction : likewise, where an instruction may ask for more than sums
     ends_wave, ends_blocks : likewise, where quantized operations are built: the flit is the wave's
         last; its block or blocks are
     slot_free, write_slot : the next write-phase slot
@@ -169,6 +170,8 @@ class ReadOut(wiring.Component):
             members["settled"] = In(1)
         if config.subsets:
             members |= {"sources": Out(config.ranks), "destinations": Out(config.ranks)}
+        if config.chooses_operation:
+            members["reduction"] = Out(Operation)
         if config.quantizes:
             members |= {
                 "scale_packets": Out(range(config.scale_packets + 1)),
@@ -426,6 +429,8 @@ class ReadOut(wiring.Component):
         if config.subsets:
             m.d.comb += self.start.ranks.eq(self._wave.destinations)
             beside += [(name, getattr(self._wave, name)) for name in ("sources", "destinations")]
+        if config.chooses_operation:
+            beside.append(("reduction", self._wave.operation))
         if config.quantizes:
             beside += [("ends_wave", ends_wave), ("ends_blocks", self._ends_blocks(m, ends_wave))]
         self._put(m, "operands_valid", read | self._second)

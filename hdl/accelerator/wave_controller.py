@@ -5,6 +5,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..config import SwitchConfig
+from .chunks import Chunks
 from .layouts import OperationLayout, WaveLayout, context_bits, entry_bits, operation_slots
 from .scales import scales_of
 
@@ -154,16 +155,29 @@ class WaveController(wiring.Component):
         failed = Signal()
         m.d.comb += failed.eq(self.failed.bit_select(operation.slot, 1))
         full_wave = remaining > config.wave_bytes
+        bytes_of_wave = Mux(full_wave, config.wave_bytes, remaining)
+        ends_operation = ~full_wave
+        issue = Signal()  # a wave, empty or not
         size = Signal(range(config.wave_bytes + 1))
+        if config.chunks:
+            m.submodules.chunks = chunks = Chunks(config)
+            m.d.comb += [
+                chunks.take.eq(self.take),
+                chunks.launch.eq(self.launch.payload),
+                chunks.operation.eq(operation),
+                chunks.remaining.eq(remaining),
+                chunks.issue.eq(issue),
+                chunks.size.eq(size),
+            ]
+            bytes_of_wave, ends_operation = chunks.wave_bytes, chunks.ends_operation
         empty = Signal()
         last = Signal()
         m.d.comb += [
-            size.eq(Mux(failed, 0, Mux(full_wave, config.wave_bytes, remaining))),
+            size.eq(Mux(failed, 0, bytes_of_wave)),
             empty.eq(size == 0),
-            last.eq(failed | ~full_wave),
+            last.eq(failed | ends_operation),
         ]
         entry, generation, has_entry = self._entries(m, active & ~empty)
-        issue = Signal()  # a wave, empty or not
         m.d.comb += [
             self.wants.eq(active & ~empty & has_entry),
             self.waves.valid.eq(active & (empty | (has_entry & self.issue_ready))),
@@ -182,13 +196,16 @@ class WaveController(wiring.Component):
             self.reserve.entry.eq(entry),
             self.reserve.generation.eq(generation),
         ]
+        if config.chooses_operation:
+            m.d.comb += self.waves.payload.operation.eq(operation.operation)
         if config.subsets:
+            ranks = chunks if config.chunks else operation
             m.d.comb += [
-                self.waves.payload.sources.eq(operation.sources),
-                self.waves.payload.destinations.eq(operation.destinations),
-                self.issue.ranks.eq(operation.sources),
-                self.reserve.ranks.eq(operation.sources),
-                self.sources_of.eq(operation.sources),
+                self.waves.payload.sources.eq(ranks.sources),
+                self.waves.payload.destinations.eq(ranks.destinations),
+                self.issue.ranks.eq(ranks.sources),
+                self.reserve.ranks.eq(ranks.sources),
+                self.sources_of.eq(ranks.sources),
             ]
         absent = self._absent(size, config.packets_per_wave)
         if config.quantizes:
@@ -198,7 +215,9 @@ class WaveController(wiring.Component):
         m.d.comb += self.reserve.absent.eq(absent)
         with m.If(issue):
             m.d.sync += [first.eq(0), remaining.eq(remaining - size), active.eq(~last)]
-        self._addresses(m, issue, self.issue.address, self.sources, config.wave_bytes)
+        # Waves in front of a chunk's end may be short; those with scales never are.
+        step = size if config.chunks else config.wave_bytes
+        self._addresses(m, issue, self.issue.address, self.sources, step)
         if config.quantizes:
             self._addresses(
                 m, issue, self.issue.scale_address, self.scale_sources, config.scale_chunk_bytes

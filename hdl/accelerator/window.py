@@ -36,7 +36,8 @@ FORMAT_WORD = data.StructLayout(
         "operation": unsigned(8),  # 0: sum
         "source_ranks": unsigned(16),
         "destination_ranks": unsigned(16),
-        "reserved": unsigned(16),
+        "collective": unsigned(8),  # 0: whole; chunks have the length that the host has set
+        "reserved": unsigned(8),
     }
 )
 

@@ -53,6 +53,8 @@ class WriteBack(wiring.Component):
     -------
     start : a packet begins; its room is reserved
     destination : the operation's address at this rank, while ``start.opens``
+    passes : a packet begins, here or at other ports only: addresses go on; where a vector may be
+        cut into chunks
     room : a run of packets may start, of whatever length
     result_valid, result : a flit of results, taken always
     o : write packets
@@ -100,6 +102,8 @@ class WriteBack(wiring.Component):
             "result": In(config.flit_bits),
             "o": Out(PacketSource(config)),
         }
+        if config.chunks:
+            members["passes"] = In(1)
         if config.quantizes:
             members |= {
                 "scale_destination": In(config.operand_address_bits),
@@ -183,7 +187,7 @@ class WriteBack(wiring.Component):
         ]
         if self._config.quantizes:
             m.d.comb += begun.ends.eq(self.start.ends & self.start.quantized)
-        with m.If(self.start.valid):
+        with m.If(self.passes if self._config.chunks else self.start.valid):
             m.d.sync += next_address.eq(address + self.start.size)
 
     def _release_heads(self, m, heads):

@@ -27,6 +27,7 @@ from ..accelerator.wave_table import WaveTable
 from ..accelerator.write_back import WriteBack
 from ..accelerator.write_tracker import WriteTracker
 from ..arithmetic.inq_reducer import InqReducer
+from ..arithmetic.multi_reducer import MultiReducer
 from ..arithmetic.reducer import Reducer
 from ..arithmetic.shared_reducer import SharedReducer
 from ..config import SwitchConfig, unknown_name
@@ -92,10 +93,17 @@ def _require_inq8(config: SwitchConfig, top: str):
 
 
 def _reducer(config: SwitchConfig) -> Reducer:
-    if not config.sum_formats:
+    if not config.float_formats:
         formats = ",".join(config.formats)
         raise BuildError(f"formats: must have fp16 or bf16 for reducer, not {formats!r}")
     return Reducer(config)
+
+
+def _multi_reducer(config: SwitchConfig) -> MultiReducer:
+    if not config.sum_formats:
+        formats = ",".join(config.formats)
+        raise BuildError(f"formats: must have another than inq8 for multi-reducer, not {formats!r}")
+    return MultiReducer(config)
 
 
 def _inq_reducer(config: SwitchConfig) -> InqReducer:
@@ -121,17 +129,6 @@ def _accelerator(config: SwitchConfig) -> Accelerator:
     made = Accelerator(config)
     Fragment.get(made, platform=None)  # else Amaranth warns that nobody uses it
     return made
-
-
-def _arithmetic(config: SwitchConfig) -> Arithmetic:
-    """Likewise."""
-    made = Arithmetic(config)
-    Fragment.get(made, platform=None)
-    return made
-
-
-def _read_out(config: SwitchConfig) -> ReadOut:
-    return ReadOut(config)
 
 
 def _write_back(config: SwitchConfig) -> WriteBack:
@@ -160,6 +157,7 @@ COMPONENTS: dict[str, NamedComponent] = {
     **_plain(System, Switch),
     "endpoint": NamedComponent(Endpoint, lambda config: Endpoint(config, rank=FIRST)),
     "reducer": NamedComponent(Reducer, _reducer),
+    "multi-reducer": NamedComponent(MultiReducer, _multi_reducer),
     "inq-reducer": NamedComponent(InqReducer, _inq_reducer),
     "shared-reducer": NamedComponent(SharedReducer, _shared_reducer),
     **_plain(Link, Port, CoreStub),
@@ -181,9 +179,7 @@ COMPONENTS: dict[str, NamedComponent] = {
     "request-issuer": NamedComponent(
         RequestIssuer, lambda config: RequestIssuer(config, port=FIRST)
     ),
-    **_plain(WaveTable),
-    "read-out": NamedComponent(ReadOut, _read_out),
-    **_plain(Arithmetic),
+    **_plain(WaveTable, ReadOut, Arithmetic),
     "scale-packer": NamedComponent(ScalePacker, _scale_packer),
     "scale-packets": NamedComponent(ScalePackets, _scale_packets),
     "write-back": NamedComponent(WriteBack, _write_back),

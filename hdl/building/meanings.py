@@ -115,6 +115,7 @@ _MEMBERS: dict[type, dict[str, str]] = {
         "size": "its payload bytes",
         "opens": "it is its operation's first, so addresses start anew",
         "write_slot": "write-phase slot that it counts in",
+        "ranks": "ranks that it is written to",
         "quantized": "it has codes",
         "begins": "it is its wave's first",
         "ends": "it is its wave's last",
@@ -125,6 +126,8 @@ _MEMBERS: dict[type, dict[str, str]] = {
         "entry": "which",
         "generation": "generation of its tags",
         "absent": "its packets that the wave does not have, one bit each",
+        "ranks": "ranks in whose tables",
+        "context": "whose it is",
     },
     LookUp: {
         "entry": "the entry to ask about",
@@ -142,6 +145,8 @@ _MEMBERS: dict[type, dict[str, str]] = {
         "size": "its bytes",
         "scale_address": "by rank, byte address of its scales",
         "scale_size": "bytes of its scales; 0 of a wave without",
+        "ranks": "ranks that are asked",
+        "context": "whose it is",
     },
     AcceleratorPort: {
         "read_data": "read data for the wave table, taken at once",
@@ -174,6 +179,7 @@ _MEMBERS: dict[type, dict[str, str]] = {
         "operands": "the flits, rank by rank",
         "keep": "16-bit lanes inside the message; bytes of it where quantized operations are built",
         "format": "what the operands are",
+        "reduction": "what becomes of them",
         "scales": "scales of the flit's block or blocks of codes, rank by rank",
         "ends_wave": "the flit of codes is its wave's last",
         "ends_blocks": "the flit's block or blocks are its wave's last",

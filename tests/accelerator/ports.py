@@ -44,9 +44,9 @@ def beat(*, data=0, response=0, empty=0, first=1, last=1, **header) -> dict:
 
 async def post(
     ctx, posting, *, length, sources, destinations, flags, scale_sources=(),
-    scale_destinations=(), format=0, stage=True,
+    scale_destinations=(), format=0, stage=True, **common,
 ):  # fmt: skip
-    """Stage and post an instruction; its code and rank."""
+    """Stage and post an instruction, with what other `common` fields it has; its code and rank."""
     kinds = dict(
         source=sources, destination=destinations, flag=flags, scale_source=scale_sources,
         scale_destination=scale_destinations,
@@ -60,6 +60,8 @@ async def post(
             ctx.set(getattr(posting, f"stage_{kind}"), 0)
     ctx.set(posting.length, length)
     ctx.set(posting.format, format)
+    for name, value in common.items():
+        ctx.set(getattr(posting, name), value)
     ctx.set(posting.post, 1)
     await ctx.tick()
     ctx.set(posting.post, 0)
