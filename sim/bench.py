@@ -13,7 +13,7 @@ from hdl.accelerator.layouts import Status
 from hdl.config import SwitchConfig
 from hdl.emulated_memory import STALL_CHANNELS
 
-from .golden.allreduce import all_reduce_sum
+from .plan import ALL_REDUCE, Plan
 from .quantized import QUANTIZED, Quantized
 from .register_host import Figures, Instruction, RegisterHost, context_name
 
@@ -138,7 +138,7 @@ def _parts(operands: np.ndarray | Quantized, format: str) -> tuple[np.ndarray, .
     return (operands.codes, operands.scales) if quantized else (operands,)
 
 
-def _instruction(length: int, format: str, where: Placement) -> Instruction:
+def _instruction(length: int, format: str, where: Placement, more: dict) -> Instruction:
     return Instruction(
         length=length,
         sources=where.sources,
@@ -147,6 +147,7 @@ def _instruction(length: int, format: str, where: Placement) -> Instruction:
         format=format,
         scale_sources=where.scale_sources,
         scale_destinations=where.scale_destinations,
+        **more,
     )
 
 
@@ -292,15 +293,17 @@ class Bench:
         guard: np.ndarray | None = None,
         during: Callable[[], None] = lambda: None,
         watch: Callable[[int], None] | None = None,
+        plan: Plan = ALL_REDUCE,
     ) -> Outcome:
         """Load operands, run one All-Reduce, compare every byte of every memory with golden.
 
         Parameters
         ----------
         operands
-            (ranks, elements) uint16, the bits of each rank's values; `Quantized` for ``inq8``.
+            (ranks, elements) uint16, the bits of each rank's values; int32 for ``int32``,
+            `Quantized` for ``inq8``.
         format
-            ``fp16``, ``bf16`` or ``inq8``.
+            ``fp16``, ``bf16``, ``int32`` or ``inq8``.
         where
             Addresses; None is `placement`.
         delays
@@ -313,6 +316,8 @@ class Bench:
             Called between loading and running.
         watch
             Called with the cycles run so far, now and then.
+        plan
+            Another collective, operation or other ranks. Every rank has an operand, read or not.
         """
         config = self.config
         parts = _parts(operands, format)
@@ -324,7 +329,8 @@ class Bench:
             for rank in range(config.ranks):
                 self.fill(rank, addresses[rank], part[rank])
         began = self.cycle
-        code, rank = self.host.post(_instruction(length, format, where))
+        instruction = _instruction(length, format, where, plan.fields(config, length))
+        code, rank = self.host.post(instruction)
         if code is not Status.OK:
             state = {"refused_rank": rank}
             ended = self.cycle
@@ -342,7 +348,7 @@ class Bench:
             )
         figures = self.host.figures()
         self._phases("compare")
-        self._expect(where, self._results(operands, format), epoch)
+        self._expect(where, parts, operands, format, plan, epoch)
         differences = self.differences()
         status = "mismatch" if differences else "ok"
         if figures.code != Status.OK.name:
@@ -351,18 +357,23 @@ class Bench:
             length, format, status, not differences, figures, differences, began=began, ended=ended
         )
 
-    def _results(self, operands: np.ndarray | Quantized, format: str) -> tuple[np.ndarray, ...]:
-        """What every rank must hold: values, or codes and scales."""
-        if isinstance(operands, Quantized):
-            return operands.reduced(self.config)
-        return (all_reduce_sum(operands, format)[0],)
-
-    def _expect(self, where: Placement, results: tuple[np.ndarray, ...], epoch: int):
-        flag = np.array([epoch], dtype="<u8")
-        for addresses, data in zip((*where.results, where.flags), (*results, flag), strict=True):
+    def _expect(self, where: Placement, parts, operands, format: str, plan: Plan, epoch: int):
+        """Note what results and flags must be; ranks that are not written keep what they have."""
+        before = tuple(
+            np.stack([self._held(rank, addresses[rank], part) for rank in range(len(part))])
+            for addresses, part in zip(where.results, parts, strict=True)
+        )
+        results = plan.results(self.config, operands, before, format)
+        flags = np.full((self.config.ranks, 1), epoch, dtype="<u8")
+        for addresses, data in zip((*where.results, where.flags), (*results, flags), strict=True):
             data = np.ascontiguousarray(data).view(np.uint8)
             for rank, address in enumerate(addresses):
-                self.expected[rank][address : address + len(data)] = data
+                self.expected[rank][address : address + data.shape[1]] = data[rank]
+
+    def _held(self, rank: int, address: int, part: np.ndarray) -> np.ndarray:
+        """What must stand at `address`, in the type and length of an operand's `part`."""
+        size = part.shape[1] * part.itemsize
+        return self.expected[rank][address : address + size].copy().view(part.dtype)
 
     def _limit(self, sizes: list[int], delays) -> int:
         flits = sum(map(self.config.payload_cycles, sizes))

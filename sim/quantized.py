@@ -6,20 +6,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hdl.accelerator.layouts import ELEMENT_BYTES
+from hdl.accelerator.layouts import CODE_BYTES, ELEMENT_BYTES, INTEGER_BYTES
 from hdl.config import SwitchConfig
 
 from .golden import all_reduce_inq, quantize
 
-__all__ = ["QUANTIZED", "Quantized", "element_bytes"]
+__all__ = ["INTEGER", "QUANTIZED", "Quantized", "element_bytes"]
 
 #: The format whose operands have scales.
 QUANTIZED = "inq8"
+#: The format of integers.
+INTEGER = "int32"
 
 
 def element_bytes(format: str) -> int:
     """Bytes of a value in the operand: of a number, or of a code."""
-    return np.dtype(np.int8).itemsize if format == QUANTIZED else ELEMENT_BYTES
+    return {QUANTIZED: CODE_BYTES, INTEGER: INTEGER_BYTES}.get(format, ELEMENT_BYTES)
 
 
 @dataclass(frozen=True)

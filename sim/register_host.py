@@ -6,9 +6,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from hdl.accelerator.instruction_queue import COLLECTIVE_SHIFT, OPERATION_SHIFT
 from hdl.accelerator.layouts import Status
 from hdl.config import SwitchConfig
-from hdl.interfaces import Format
+from hdl.interfaces import Collective, Format, Operation
 from hdl.registers import (
     PORT_PAGE,
     RANK_PAGE,
@@ -48,7 +49,9 @@ class Instruction:
     """An All-Reduce: byte addresses by rank, and the bytes of each rank's operand.
 
     A quantized one (format ``inq8``) also has addresses of scales. Where that may be some of the
-    ranks, the last two fields have a bit a rank: who is read and who is written; None is all.
+    ranks, the masks have a bit a rank: who is read and who is written; None is all. Where they are
+    built, ``operation`` and ``collective`` are names of `Operation` and `Collective`, and ``chunk``
+    bytes.
     """
 
     length: int
@@ -60,6 +63,29 @@ class Instruction:
     scale_destinations: list[int] | None = None
     source_ranks: int | None = None
     destination_ranks: int | None = None
+    operation: str = "sum"
+    collective: str = "whole"
+    chunk: int = 0
+
+    def common_fields(self, config: SwitchConfig) -> dict[str, int]:
+        """What is not said rank by rank, by register, of those that `config` has."""
+        fields = {"length": self.length, "format": self._format_word}
+        if config.chunks:
+            fields["chunk"] = self.chunk
+        if config.subsets:
+            everyone = (1 << config.ranks) - 1
+            for name in ("source_ranks", "destination_ranks"):
+                ranks = getattr(self, name)
+                fields[name] = everyone if ranks is None else ranks
+        return fields
+
+    @property
+    def _format_word(self) -> int:
+        return (
+            Format[self.format.upper()].value
+            | Operation[self.operation.upper()].value << OPERATION_SHIFT
+            | Collective[self.collective.upper()].value << COLLECTIVE_SHIFT
+        )
 
 
 @dataclass
@@ -179,13 +205,8 @@ class RegisterHost(ABC):
                     high = address >> WORD_BITS
                     self.write(where, "address_high", high)
                 self.write(where, f"{kind}_{rank}", address & 0xFFFFFFFF)
-        if self.config.subsets:
-            everyone = (1 << self.config.ranks) - 1
-            for name in ("source_ranks", "destination_ranks"):
-                ranks = getattr(instruction, name)
-                self.write(where, name, everyone if ranks is None else ranks)
-        self.write(where, "length", instruction.length)
-        self.write(where, "format", Format[instruction.format.upper()].value)
+        for name, value in instruction.common_fields(self.config).items():
+            self.write(where, name, value)
         self.write(where, "post", 1)
         while self.read(where, "post_busy"):
             pass

@@ -10,7 +10,6 @@ import numpy as np
 
 from hdl.accelerator.layouts import Status
 from hdl.config import SwitchConfig
-from hdl.interfaces import Format
 from sim.register_host import Figures, Instruction, RegisterHost
 
 from .client import Client
@@ -192,8 +191,7 @@ class BoardHost(RegisterHost):
         return {
             "address_high": highs.pop(),
             **{name: address & WORD_MASK for name, address in addresses.items()},
-            "length": instruction.length,
-            "format": Format[instruction.format.upper()].value,
+            **instruction.common_fields(self.config),
             "post": 1,
         }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from hdl.config import PRESETS, ConfigError, SwitchConfig, unknown_name
 from sim.engines import ENGINES, default_engine
 from sim.engines.base import EngineError
 from sim.engines.build import require_compiler
+from sim.plan import ALL_REDUCE, Plan
 from sim.quantized import QUANTIZED, element_bytes
 from sim.testbed import place
 from sim.waves.groups import VIEW_SUFFIX
@@ -23,13 +24,20 @@ from .stalls import parse_stalls, patterns_help
 
 __all__ = [
     "DEFAULT_BYTES",
+    "DEFAULT_CONFIG",
+    "DTYPES",
+    "EXIT_STATUS",
     "Options",
     "add_configuration_arguments",
+    "add_engine_arguments",
     "add_run_arguments",
     "check_json",
+    "choose_engine",
     "configuration",
+    "finish",
     "parse",
     "run_options",
+    "whole",
 ]
 
 DEFAULT_CONFIG = "demo"
@@ -50,7 +58,8 @@ class Options:
 
     `sizes` has the bytes of each rank's operand for each repetition; `stalls` the thresholds by
     AXI4 channel, of 256; `fallback` says why the default engine is not the fast one, and `added`
-    that the preset does not have the format.
+    that the preset does not have what is asked for. `collective` says that the report names the
+    `plan`.
     """
 
     config: SwitchConfig
@@ -72,6 +81,8 @@ class Options:
     fallback: str | None = None
     added: str | None = None
     arguments: tuple[str, ...] = ()
+    plan: Plan = ALL_REDUCE
+    collective: bool = False
 
 
 def add_configuration_arguments(parser: argparse.ArgumentParser, default: str, **options):
@@ -92,7 +103,7 @@ def add_configuration_arguments(parser: argparse.ArgumentParser, default: str, *
     )
 
 
-def add_run_arguments(parser: argparse.ArgumentParser):
+def add_run_arguments(parser: argparse.ArgumentParser, dtypes: Sequence[str] = DTYPES):
     """What to run, wherever it runs; `run_options` takes what comes out."""
     add = parser.add_argument
     add(
@@ -104,7 +115,7 @@ def add_run_arguments(parser: argparse.ArgumentParser):
     )
     add(
         "--dtype",
-        metavar="fp16|bf16|inq8",
+        metavar="|".join(dtypes),
         default="fp16",
         help="number format (default: fp16). inq8 is block-quantized: int8 codes, and a scale a "
         "block. A preset gets the format added if it lacks it and --set names no formats",
@@ -162,18 +173,8 @@ def add_run_arguments(parser: argparse.ArgumentParser):
     )
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = Parser(
-        prog="python -m sim.allreduce",
-        description="Run one All-Reduce, or several in a row, in a simulated switch with emulated "
-        "ranks, and compare every byte of every rank's memory with the golden model.",
-        epilog="Exit status: 0 all equal; 1 a difference, or the hardware ended with a code; 2 a "
-        "bad argument; 3 a run did not end within its cycles. A run that fails leaves its seed, "
-        "configuration and the waveform of its last 2,000 cycles in a folder under "
-        "build/failures.",
-        allow_abbrev=False,
-    )
-    add_configuration_arguments(parser, DEFAULT_CONFIG)
+def add_engine_arguments(parser: argparse.ArgumentParser):
+    """The simulator, and waveforms; `finish` takes what comes out."""
     add = parser.add_argument
     add(
         "--engine",
@@ -181,7 +182,6 @@ def _parser() -> argparse.ArgumentParser:
         help="simulator (default: cxxrtl where a C++ compiler is found, else pysim; model is not "
         "built yet)",
     )
-    add_run_arguments(parser)
     add(
         "--vcd",
         metavar="FILE",
@@ -192,10 +192,32 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FROM:TO",
         help="only these cycles, both included, counted from the start of the simulation",
     )
+
+
+#: What every command that runs a simulated switch ends with.
+EXIT_STATUS = (
+    "Exit status: 0 all equal; 1 a difference, or the hardware ended with a code; 2 a "
+    "bad argument; 3 a run did not end within its cycles. A run that fails leaves its seed, "
+    "configuration and the waveform of its last 2,000 cycles in a folder under "
+    "build/failures."
+)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser(
+        prog="python -m sim.allreduce",
+        description="Run one All-Reduce, or several in a row, in a simulated switch with emulated "
+        "ranks, and compare every byte of every rank's memory with the golden model.",
+        epilog=EXIT_STATUS,
+        allow_abbrev=False,
+    )
+    add_configuration_arguments(parser, DEFAULT_CONFIG)
+    add_run_arguments(parser)
+    add_engine_arguments(parser)
     return parser
 
 
-def _whole(name: str, text: str, low: int, high: int | None = None) -> int:
+def whole(name: str, text: str, low: int, high: int | None = None) -> int:
     """A whole number from `low` to `high`; decimal, or hexadecimal as in 0x10."""
     try:
         value = int(text, 0)
@@ -207,7 +229,7 @@ def _whole(name: str, text: str, low: int, high: int | None = None) -> int:
     return value
 
 
-def _engine(name: str | None) -> tuple[str, str | None]:
+def choose_engine(name: str | None) -> tuple[str, str | None]:
     """The engine, and why it is not the fast one."""
     if name is None:
         engine = default_engine()
@@ -223,25 +245,40 @@ def _engine(name: str | None) -> tuple[str, str | None]:
 
 
 def configuration(
-    source: str, settings: Sequence[str], dtype: str
+    source: str,
+    settings: Sequence[str],
+    dtype: str,
+    *,
+    dtypes: Sequence[str] = DTYPES,
+    extend: Callable[[SwitchConfig, dict], list[str]] = lambda preset, fields: [],
 ) -> tuple[SwitchConfig, str | None, str | None]:
-    """The configuration, its preset's name, and a line where `dtype` was added to its formats."""
-    if dtype not in DTYPES:
-        raise UsageError(unknown_name("dtype", dtype, DTYPES))
+    """The configuration, its preset's name, and a line where a preset got what it lacks.
+
+    Parameters
+    ----------
+    dtypes
+        Formats to choose from; the one that is asked for is added to a preset's.
+    extend
+        Called with the preset and the fields that are set: adds others, and gives a clause for
+        each.
+    """
+    if dtype not in dtypes:
+        raise UsageError(unknown_name("dtype", dtype, dtypes))
     fields = dict(SwitchConfig.parse_setting(text) for text in settings)
-    added = None
-    if source in PRESETS and "formats" not in fields:
-        formats = SwitchConfig.preset(source).formats
-        if dtype not in formats:
-            fields["formats"] = (*formats, dtype)
-            added = f"formats: {dtype} added to those of {source} ({', '.join(formats)})"
+    added = []
+    if source in PRESETS:
+        own = SwitchConfig.preset(source)
+        if "formats" not in fields and dtype not in own.formats:
+            fields["formats"] = (*own.formats, dtype)
+            added.append(f"formats: {dtype} added to those of {source} ({', '.join(own.formats)})")
+        added += extend(own, fields)
     config, preset = SwitchConfig.load(source, fields)
     if dtype not in config.formats:
         raise UsageError(
             f"dtype: must be one of the configuration's formats ({', '.join(config.formats)}), "
             f"not {dtype!r}"
         )
-    return config, preset, added
+    return config, preset, "; ".join(added) or None
 
 
 def _default_bytes(config: SwitchConfig, dtype: str, out_of_place: bool) -> int:
@@ -257,10 +294,10 @@ def _default_bytes(config: SwitchConfig, dtype: str, out_of_place: bool) -> int:
 
 def _sizes(given, repeat_text, default: int) -> tuple[int, ...]:
     """Bytes of each repetition."""
-    repeat = None if repeat_text is None else _whole("repeat", repeat_text, 1, MOST_RUNS)
+    repeat = None if repeat_text is None else whole("repeat", repeat_text, 1, MOST_RUNS)
     sizes = [default]
     if given is not None:
-        sizes = [_whole("bytes", text, 0) for text in given.split(",")]
+        sizes = [whole("bytes", text, 0) for text in given.split(",")]
     if repeat is None:
         return tuple(sizes)
     if len(sizes) not in (1, repeat):
@@ -285,7 +322,7 @@ def _skew(text: str | None, ranks: int) -> tuple[int, ...] | None:
     parts = text.split(",")
     if len(parts) != ranks:
         raise UsageError(f"skew: must be one number for each of {ranks} ranks, not {text!r}")
-    return tuple(_whole("skew", part, 0, (1 << DELAY_BITS) - 1) for part in parts)
+    return tuple(whole("skew", part, 0, (1 << DELAY_BITS) - 1) for part in parts)
 
 
 def _window(text: str | None, vcd: str | None) -> tuple[int, int] | None:
@@ -296,7 +333,7 @@ def _window(text: str | None, vcd: str | None) -> tuple[int, int] | None:
     first, separator, last = text.partition(":")
     if not separator:
         raise UsageError(f"vcd-window: must be FROM:TO, not {text!r}")
-    window = _whole("vcd-window", first, 0), _whole("vcd-window", last, 0)
+    window = whole("vcd-window", first, 0), whole("vcd-window", last, 0)
     if window[0] > window[1]:
         raise UsageError(f"vcd-window: must have FROM at most TO, not {text!r}")
     return window
@@ -346,7 +383,7 @@ def run_options(
         It breaks a rule; see `parse`.
     """
     dtype = given.dtype
-    seed = 0 if given.seed is None else _whole("seed", given.seed, 0, (1 << SEED_BITS) - 1)
+    seed = 0 if given.seed is None else whole("seed", given.seed, 0, (1 << SEED_BITS) - 1)
     source: Input = Activations() if given.seed is None else RandomInput(seed)
     default = _default_bytes(config, dtype, given.out_of_place)
     if given.input is not None:
@@ -361,11 +398,11 @@ def run_options(
     if given.input is not None and max(sizes) and not source.elements:
         raise UsageError(f"bytes: must be 0 for an input without elements, not {max(sizes)}")
     skew = _skew(given.skew, config.ranks)
-    jitter = _whole("latency-jitter", given.latency_jitter, 0, (1 << JITTER_BITS) - 1)
+    jitter = whole("latency-jitter", given.latency_jitter, 0, (1 << JITTER_BITS) - 1)
     stalls = parse_stalls(given.stalls)
     max_cycles = None
     if given.max_cycles is not None:
-        max_cycles = _whole("max-cycles", given.max_cycles, 1)
+        max_cycles = whole("max-cycles", given.max_cycles, 1)
     return Options(
         config=config,
         dtype=dtype,
@@ -390,20 +427,26 @@ def check_json(name: str | None):
         writable("json", name)
 
 
+def finish(given: argparse.Namespace, options: Options) -> Options:
+    """`options` with waveform files, and the report's file tried out.
+
+    Last of all, for it makes folders: nothing is made for a command that is refused.
+    """
+    window = _window(given.vcd_window, given.vcd)
+    return replace(options, vcd=_files(given.vcd, given.json), vcd_window=window)
+
+
 def _options(given, arguments) -> Options:
     config, preset, added = configuration(
         DEFAULT_CONFIG if given.config is None else given.config,
         given.settings or (),
         given.dtype,
     )
-    engine, fallback = _engine(given.engine)
+    engine, fallback = choose_engine(given.engine)
     options = run_options(
         given, arguments, config, preset=preset, engine=engine, fallback=fallback, added=added
     )
-    window = _window(given.vcd_window, given.vcd)
-    # Last, for it makes folders: nothing is made for a command that is refused.
-    vcd = _files(given.vcd, given.json)
-    return replace(options, vcd=vcd, vcd_window=window)
+    return finish(given, options)
 
 
 def parse(arguments: list[str]) -> Options:

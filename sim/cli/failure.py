@@ -73,6 +73,7 @@ def keep_failure(
     options: Options,
     session: Session,
     report: dict,
+    program: str = "sim.allreduce",
     *,
     phases: Callable[[str], None] = lambda phase: None,
 ) -> Path:
@@ -85,7 +86,7 @@ def keep_failure(
     failed = session.failed
     first = max(failed.ended - LAST_CYCLES, 0)
     cycles = [first, failed.ended]
-    folder = keep_files(options, session, report, "sim.allreduce", cycles=cycles)
+    folder = keep_files(options, session, report, program, cycles=cycles)
     vcd = folder / "last.vcd"
     run_session(options, phases=phases, vcd=vcd, window=(first, failed.ended))
     write_view(vcd, options.config)

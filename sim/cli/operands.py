@@ -9,7 +9,7 @@ import numpy as np
 
 from hdl.config import SwitchConfig
 from sim import activations
-from sim.quantized import QUANTIZED, Quantized
+from sim.quantized import INTEGER, QUANTIZED, Quantized
 
 from .errors import UsageError
 from .npz import array, digest, keys, open_npz
@@ -20,6 +20,8 @@ __all__ = ["Activations", "FileInput", "Input", "RandomInput", "guard_pattern", 
 GUARD_SEED = 0x6A7D
 #: 16-bit values of the guard pattern. A prime: it comes round at no multiple of a flit or packet.
 GUARD_VALUES = 1021
+#: Steps of an integer in 1.0, where real numbers become integers.
+INTEGER_STEPS = 1 << 16
 
 
 class Input(Protocol):
@@ -33,7 +35,8 @@ class Input(Protocol):
     ) -> np.ndarray | Quantized:
         """Values of all ranks, others for each repetition `run`.
 
-        Bits of (ranks, elements) numbers as uint16; for ``inq8`` so many codes and their scales.
+        Bits of (ranks, elements) numbers as uint16; int32 numbers; for ``inq8`` so many codes and
+        their scales.
         """
 
 
@@ -41,6 +44,8 @@ def _in_format(values: np.ndarray, format: str, config: SwitchConfig) -> np.ndar
     """Float32 values, rounded or quantized once."""
     if format == QUANTIZED:
         return Quantized.of(values, config)
+    if format == INTEGER:
+        return np.rint(values.astype(np.float64) * INTEGER_STEPS).astype(np.int32)
     return activations.round_once(values, format)
 
 
@@ -57,7 +62,7 @@ class Activations:
 
 @dataclass(frozen=True)
 class RandomInput:
-    """Standard normal numbers, rounded or quantized once."""
+    """Standard normal numbers, rounded or quantized once; integers of all 32 bits."""
 
     seed: int
     name: str = "random"
@@ -65,6 +70,10 @@ class RandomInput:
 
     def operands(self, config, elements, format, run):
         generator = np.random.default_rng([self.seed, run])
+        if format == INTEGER:
+            limits = np.iinfo(np.int32)
+            shape = (config.ranks, elements)
+            return generator.integers(limits.min, limits.max, shape, np.int32, endpoint=True)
         values = generator.standard_normal((config.ranks, elements), dtype=np.float32)
         return _in_format(values, format, config)
 
@@ -106,7 +115,8 @@ def load_npz(path: str, config: SwitchConfig, format: str) -> FileInput:
     """The operands in an ``.npz`` file, rounded once if they are float32.
 
     ``data`` has shape (ranks, elements) and type float16 (for fp16), float32, or uint16 with
-    ``format`` = "bf16" beside it: bits of bf16. NaN and infinities are values like others.
+    ``format`` = "bf16" beside it: bits of bf16. NaN and infinities are values like others. For
+    int32 it has that type.
 
     Raises
     ------
@@ -123,7 +133,13 @@ def load_npz(path: str, config: SwitchConfig, format: str) -> FileInput:
         raise UsageError(
             f"input: data must have the shape ({config.ranks} ranks, elements), not {data.shape}"
         )
-    if data.dtype == np.float32:
+    if INTEGER in (format, data.dtype.name):
+        if format != INTEGER:
+            raise UsageError(f"dtype: must be int32 for an input of int32, not {format!r}")
+        if data.dtype != np.int32:
+            raise UsageError(f"input: data must be int32 for int32, not {data.dtype}")
+        bits = data
+    elif data.dtype == np.float32:
         bits = activations.round_once(data, format)
     elif data.dtype == np.float16:
         if format != "fp16":

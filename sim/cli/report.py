@@ -8,6 +8,7 @@ from hdl import __version__
 from hdl.accelerator.layouts import ELEMENT_BYTES
 from hdl.config import SwitchConfig
 from sim.host import Figures
+from sim.plan import ALL_REDUCE, Plan
 from sim.quantized import QUANTIZED
 from sim.testbed import Outcome
 
@@ -38,7 +39,7 @@ def _stalls(figures: Figures | None) -> dict:
     return {name: figures.stalls[name] if figures else None for name in names}
 
 
-def run_report(config: SwitchConfig, outcome: Outcome) -> dict:
+def run_report(config: SwitchConfig, outcome: Outcome, plan: Plan = ALL_REDUCE) -> dict:
     """One run. Figures are null where the run has none: it did not end, or moved no bytes."""
     figures = outcome.figures
     ns = _durations(figures, 1e9 / config.clock_hz)
@@ -53,13 +54,27 @@ def run_report(config: SwitchConfig, outcome: Outcome) -> dict:
         "ns": ns,
         "payload_cycles": payload,
         "utilization": payload / figures.data if moved else None,
-        "bound": config.utilization_bound(outcome.bytes, outcome.format),
+        "bound": plan.bound(config, outcome.bytes, outcome.format),
         "algbw_GBps": outcome.bytes / ns["data"] if moved else None,
         "fp16_equivalent_GBps": (
             ELEMENT_BYTES * outcome.bytes / ns["data"] if moved and quantized else None
         ),
         "waves_in_flight": _in_flight(figures),
         "stalls": _stalls(figures),
+    }
+
+
+def _collective(options: Options) -> dict:
+    """What `sim.collective` was asked for."""
+    if not options.collective:
+        return {}
+    plan, config = options.plan, options.config
+    return {
+        "collective": plan.kind,
+        "operation": "copy" if plan.copies else plan.operation,
+        "sources": list(plan.source_ranks(config)),
+        "destinations": list(plan.destination_ranks(config)),
+        "chunk_bytes": plan.chunk_bytes(config, options.sizes[0]),
     }
 
 
@@ -70,7 +85,7 @@ def report(options: Options, session: Session) -> dict:
     that failed.
     """
     config = options.config
-    runs = [run_report(config, outcome) for outcome in session.outcomes]
+    runs = [run_report(config, outcome, options.plan) for outcome in session.outcomes]
     failed = session.failed
     return {
         "version": __version__,
@@ -82,6 +97,7 @@ def report(options: Options, session: Session) -> dict:
         "in_place": not options.out_of_place,
         "seed": options.seed,
         "input": options.input.name,
+        **_collective(options),
         **runs[0],
         "bit_exact": all(run["bit_exact"] for run in runs),
         "status": failed.status if failed else "ok",

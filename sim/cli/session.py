@@ -73,6 +73,7 @@ def run_once(
         guard=guard_pattern(),
         watch=watch,
         during=during,
+        plan=options.plan,
     )
 
 

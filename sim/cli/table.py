@@ -43,6 +43,19 @@ def _what(report: dict) -> str:
     )
 
 
+def _title(report: dict) -> str:
+    if "collective" not in report:
+        return "All-Reduce"
+    everyone = list(range(report["config"]["ranks"]))
+    name = "-".join(part.capitalize() for part in report["collective"].split("-"))
+    if report["operation"] not in ("sum", "copy"):
+        name += f" ({report['operation']})"
+    for way, ranks in (("from", report["sources"]), ("to", report["destinations"])):
+        if ranks != everyone:
+            name += f" {way} {','.join(map(str, ranks))}"
+    return name
+
+
 def _waves(run: dict, name: str, most: int) -> str:
     figures = run["waves_in_flight"][name]
     return f"{figures['mean']:.2f} mean, {figures['max']} most, of {most}"
@@ -115,7 +128,7 @@ def _all_runs(report: dict) -> Table:
 
 def print_tables(console: Console, report: dict):
     """The first run in full and, where there are more, a line for each."""
-    console.print(f"[bold]All-Reduce on {_what(report)}")
+    console.print(f"[bold]{_title(report)} on {_what(report)}")
     console.print(_first_run(report))
     if len(report["runs"]) > 1:
         console.print("[bold]All runs, one after another without a reset")
