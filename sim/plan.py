@@ -69,13 +69,12 @@ class Plan:
 
     def fields(self, config: SwitchConfig, length: int) -> dict:
         """What it adds to an `Instruction` of so many bytes."""
-        everyone = range(config.ranks)
         return {
             "operation": "copy" if self.copies else self.operation,
             "collective": CUTS.get(self.kind, "whole"),
             "chunk": self.chunk_bytes(config, length) or 0,
-            "source_ranks": mask(self.sources or everyone),
-            "destination_ranks": mask(self.destinations or everyone),
+            "source_ranks": mask(self.source_ranks(config)),
+            "destination_ranks": mask(self.destination_ranks(config)),
         }
 
     # -- what must come of it -------------------------------------------------------------------

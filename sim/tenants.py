@@ -6,18 +6,20 @@ it, so that every byte of every memory can be compared afterwards.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from hdl.accelerator.layouts import Status
 from hdl.accelerator.window import format_word
-from hdl.interfaces import Format
+from hdl.interfaces import Collective, Format
+from hdl.interfaces import Operation as OperationCode
 from hdl.registers import program_register
 
 from .bench import Bench, Placement
 from .golden.allreduce import all_reduce_sum
+from .plan import ALL_REDUCE, Plan, mask
 from .register_host import Instruction, context_name
 
 __all__ = ["FLAG_BYTES", "Operation", "Tenant", "flag_word", "mask"]
@@ -30,11 +32,6 @@ EPOCH_SIGN = 1 << 31
 POLL_CYCLES = 20
 
 
-def mask(ranks: Iterable[int]) -> int:
-    """A bit a rank."""
-    return sum(1 << rank for rank in ranks)
-
-
 def flag_word(epoch: int, code: Status = Status.OK, rank: int = 0, context: int = 0) -> int:
     """The word that a rank finds in its memory when an operation has ended."""
     return epoch | code.value << 32 | rank << 40 | context << 48
@@ -42,16 +39,23 @@ def flag_word(epoch: int, code: Status = Status.OK, rank: int = 0, context: int 
 
 @dataclass
 class Operation:
-    """One operation of a tenant: (ranks, values) uint16 at `where`, read at some ranks, written to
-    some.
+    """One operation of a tenant: (ranks, values) at `where`, which `plan` reads at some ranks and
+    writes to some.
     """
 
     operands: np.ndarray
     where: Placement
     format: str = "fp16"
-    sources: Sequence[int] = ()
-    destinations: Sequence[int] = ()
+    plan: Plan = ALL_REDUCE
     epoch: int = 0
+
+    @property
+    def sources(self) -> Sequence[int]:
+        return self.plan.sources
+
+    @property
+    def destinations(self) -> Sequence[int]:
+        return self.plan.destinations
 
     @property
     def length(self) -> int:
@@ -59,6 +63,7 @@ class Operation:
 
     @property
     def result(self) -> np.ndarray:
+        """The sum that destinations hold, where that is what is asked for."""
         return all_reduce_sum(self.operands[list(self.sources)], self.format)[0]
 
 
@@ -135,16 +140,26 @@ class Tenant:
         in_place: bool = True,
         sources: Sequence[int] | None = None,
         destinations: Sequence[int] | None = None,
+        plan: Plan = ALL_REDUCE,
     ) -> Operation:
-        """An operation from the window's beginning up, its result there or behind it."""
+        """An operation from the window's beginning up, its result there or behind it.
+
+        Ranks that are neither given nor in the plan are all members.
+        """
         config = self.bed.config
         size = -(-operands.shape[1] * operands.itemsize // config.flit_bytes) * config.flit_bytes
         source = [self.base] * config.ranks
         result = source if in_place else [self.base + size] * config.ranks
         where = Placement(source, result, self.flags)
-        sources = self.members if sources is None else sources
-        destinations = self.members if destinations is None else destinations
-        return Operation(operands, where, format, sources, destinations)
+        given = {
+            "sources": plan.sources if sources is None else sources,
+            "destinations": plan.destinations if destinations is None else destinations,
+        }
+        ranks = {
+            name: tuple(self.members if chosen is None else chosen)
+            for name, chosen in given.items()
+        }
+        return Operation(operands, where, format, replace(plan, **ranks))
 
     def load(self, operation: Operation):
         """Operands into the memories of the ranks that are read."""
@@ -156,8 +171,7 @@ class Tenant:
         where = operation.where
         instruction = Instruction(
             operation.length, where.sources, where.destinations, where.flags, operation.format,
-            source_ranks=mask(operation.sources),
-            destination_ranks=mask(operation.destinations),
+            **operation.plan.fields(self.bed.config, operation.length),
         )  # fmt: skip
         taken = self.bed.host.post(instruction, self.context)
         if taken[0] is Status.OK:
@@ -175,8 +189,12 @@ class Tenant:
         self.bed.host.write(f"rank{rank}", register, value)
 
     def stage(self, operation: Operation, rank: int, **words: int):
-        """What a member writes to its window before it arrives; `words` replace some of it."""
+        """What a member writes to its window before it arrives; `words` replace some of it.
+
+        The bytes of a chunk are not among it: they are in the context's register.
+        """
         where = operation.where
+        chosen = operation.plan.fields(self.bed.config, operation.length)
         own = {
             "source": where.sources[rank],
             "destination": where.destinations[rank],
@@ -184,8 +202,10 @@ class Tenant:
             "length": operation.length,
             "format": format_word(
                 Format[operation.format.upper()].value,
-                mask(operation.sources),
-                mask(operation.destinations),
+                chosen["source_ranks"],
+                chosen["destination_ranks"],
+                OperationCode[chosen["operation"].upper()].value,
+                Collective[chosen["collective"].upper()].value,
             ),
         }
         for name, value in (own | words).items():
@@ -226,8 +246,11 @@ class Tenant:
     def expect(self):
         """Write down results and flags of all that was posted, as ended well."""
         for operation in self.posted:
+            results = operation.plan.results(
+                self.bed.config, operation.operands, (self._before(operation),), operation.format
+            )[0]
             for rank in operation.destinations:
-                self._note(rank, operation.where.destinations[rank], operation.result)
+                self._note(rank, operation.where.destinations[rank], results[rank])
             for rank in self.members:
                 word = flag_word(operation.epoch, context=self.context)
                 self._note(rank, operation.where.flags[rank], np.array([word], "<u8"))
@@ -238,6 +261,15 @@ class Tenant:
         word = flag_word(epoch, code, code_rank, self.context)
         self.posted.clear()
         self._note(rank, self.flags[rank], np.array([word], "<u8"))
+
+    def _before(self, operation: Operation) -> np.ndarray:
+        """What every rank's memory must have held at the operation's destinations."""
+        kind, size = operation.operands.dtype, operation.length
+        held = [
+            self.bed.expected[rank][start : start + size].copy().view(kind)
+            for rank, start in enumerate(operation.where.destinations)
+        ]
+        return np.stack(held)
 
     def _note(self, rank, address, data):
         data = np.ascontiguousarray(data).view(np.uint8)

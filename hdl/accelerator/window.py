@@ -47,6 +47,19 @@ def word_number(name: str) -> int:
     return list(WINDOW_WORDS).index(name)
 
 
-def format_word(format: int, source_ranks: int, destination_ranks: int, operation: int = 0) -> int:
+def format_word(
+    format: int,
+    source_ranks: int,
+    destination_ranks: int,
+    operation: int = 0,
+    collective: int = 0,
+) -> int:
     """The value of the word ``format``; ranks are a bit each."""
-    return format | operation << 8 | source_ranks << 16 | destination_ranks << 32
+    fields = {
+        "format": format,
+        "operation": operation,
+        "source_ranks": source_ranks,
+        "destination_ranks": destination_ranks,
+        "collective": collective,
+    }
+    return FORMAT_WORD.const(fields).as_bits()

@@ -32,15 +32,23 @@ BAD = 2  # the rank that fails
 WATCHDOG = 500
 
 
+#: Two contexts and nothing else that other small systems lack.
+CONFIG = SwitchConfig.preset("tiny", contexts=CONTEXTS)
+
+
 @functools.cache
-def _bed() -> Testbed:
-    return Testbed(SwitchConfig.preset("tiny", contexts=CONTEXTS))
+def _bed(config: SwitchConfig) -> Testbed:
+    return Testbed(config)
 
 
-def pair(members=((0, 1, 2), (0, 1, 2)), watchdogs=(WATCHDOG, WATCHDOG)) -> list[Tenant]:
+def pair(
+    members=((0, 1, 2), (0, 1, 2)),
+    watchdogs=(WATCHDOG, WATCHDOG),
+    config: SwitchConfig = CONFIG,
+) -> list[Tenant]:
     """Two tenants at rest, each with half of every memory; healthy ranks, guards of noise."""
-    bed = _bed()
-    host, config = bed.host, bed.config
+    bed = _bed(config)
+    host = bed.host
     bed.set_links(config.link_latency)
     for rank in range(RANKS):
         for name in ("hold", "read_error", "write_error"):
