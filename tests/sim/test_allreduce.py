@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-import sim.bench
+import sim.plan
 from hdl import __version__
 from hdl.config import SwitchConfig
 from sim import activations
@@ -440,15 +440,14 @@ def kept(tmp_path):
 
 @needs_compiler
 def test_a_difference_is_found_told_and_kept(capsys, tmp_path, monkeypatch):
-    golden = sim.bench.all_reduce_sum
+    golden = sim.plan.collective
 
-    def wrong_in_one_bit(operands, format):
-        result, status = golden(operands, format)
-        result = result.copy()
-        result[100] ^= 1
-        return result, status
+    def wrong_in_one_bit(*arguments, **options):
+        results = golden(*arguments, **options)
+        results[:, 100] ^= 1
+        return results
 
-    monkeypatch.setattr(sim.bench, "all_reduce_sum", wrong_in_one_bit)
+    monkeypatch.setattr(sim.plan, "collective", wrong_in_one_bit)
     status, report, messages = run(capsys, "--bytes", "512", "--repeat", "3", "--seed", "9")
     assert (status, report["status"], report["bit_exact"]) == (1, "mismatch", False)
     assert len(report["runs"]) == 1  # the runs after it would build on wrong memories
