@@ -14,7 +14,7 @@ import matplotlib.image
 import numpy as np
 import pytest
 
-import sim.bench
+import sim.plan
 from fpga.host.cli import main
 from fpga.host.client import Client
 from fpga.host.ports import open_serial
@@ -196,15 +196,14 @@ def test_selftest(report):
 
 
 def test_a_difference_is_found_told_and_kept(run, monkeypatch):
-    golden = sim.bench.all_reduce_sum
+    golden = sim.plan.collective
 
-    def wrong_in_one_bit(operands, format):
-        result, status = golden(operands, format)
-        result = result.copy()
-        result[10] ^= 1
-        return result, status
+    def wrong_in_one_bit(*arguments, **options):
+        results = golden(*arguments, **options)
+        results[:, 10] ^= 1
+        return results
 
-    monkeypatch.setattr(sim.bench, "all_reduce_sum", wrong_in_one_bit)
+    monkeypatch.setattr(sim.plan, "collective", wrong_in_one_bit)
     status, out, _err = run("allreduce", "--bytes", "64", "--repeat", "2")
     assert status == 1
     assert "difference: rank 0 address 0x14: is 0x" in out
