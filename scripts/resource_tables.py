@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hdl.building.resources import Resources
 from scripts.measured import rows, table
-from scripts.resources import FORMATS, GRID, PROTOTYPE, Case, cases, row_of
+from scripts.resources import FEATURES, FORMATS, GRID, PROTOTYPE, Case, cases, row_of
 
 __all__ = ["TABLES", "VU13P"]
 
@@ -40,13 +40,16 @@ def number(value: float) -> str:
     return f"{value:,g}" if value != int(value) else f"{int(value):,}"
 
 
-def measured(family: str, *presets: str) -> list[tuple[Case, dict]]:
-    """Cases that there is a row of, and the row; by formats, ranks and flit."""
+def measured(family: str, *presets: str, featured=False) -> list[tuple[Case, dict]]:
+    """Cases that there is a row of, and the row; by formats, ranks and flit.
+
+    Those with features only if `featured`, which gives them in the order of `FEATURES`.
+    """
     found = rows("resources")
     kept = [
         (case, row_of(case, found))
         for case in cases()
-        if case.family == family and case.preset in presets
+        if case.family == family and case.preset in presets and (featured or not case.features)
     ]
     order = list(FORMATS)
     kept = [(case, row) for case, row in kept if row is not None]
@@ -54,7 +57,7 @@ def measured(family: str, *presets: str) -> list[tuple[Case, dict]]:
     def key(pair):
         case, _row = pair
         place = order.index(case.formats) if case.formats in order else -1
-        return place, case.ranks, case.flit_bytes
+        return place, case.ranks, case.flit_bytes, list(FEATURES).index(case.features)
 
     return sorted(kept, key=key)
 
@@ -76,7 +79,8 @@ def missing(family: str) -> list[str]:
     """What there is no row of, in words."""
     found = rows("resources")
     return [
-        f"{case.ranks} ranks with flits of {case.flit_bytes} bytes, {formats(case)}"
+        (f"{case.features}: " if case.features else "")
+        + f"{case.ranks} ranks with flits of {case.flit_bytes} bytes, {formats(case)}"
         + ("" if case.preset == GRID else f" (`{case.preset}`)")
         for case in cases()
         if case.family == family and row_of(case, found) is None
@@ -153,10 +157,39 @@ def clock() -> str:
     return f"{text}\n\nNot measured: {'; '.join(left)}." if left else text
 
 
+def features() -> str:
+    """What each feature takes beside the plain switch of the same ranks, flit and formats."""
+    every = {
+        family: {
+            case.features: row
+            for case, row in measured(family, GRID, featured=True)
+            if (case.ranks, case.flit_bytes, case.formats) == (4, 8, "plain")
+        }
+        for family in ("xc7", "ecp5")
+    }
+    body = []
+    for name in FEATURES:
+        row, clocked = every["xc7"].get(name), every["ecp5"].get(name)
+        if row is None or "reason" in row:
+            continue
+        base = every["xc7"].get("", row)
+
+        def cell(unit, row=row, base=base):
+            more = "" if row is base else f" ({100 * (row[unit] / base[unit] - 1):+.0f} %)"
+            return number(row[unit]) + more
+
+        mhz = clocked["reason"] if clocked and "reason" in clocked else ""
+        if clocked and not mhz:
+            mhz = f"{clocked['mhz']:.1f}"
+        body.append([name or "plain", cell("lut"), cell("ff"), cell("bram"), cell("dsp"), mhz])
+    return table(["Switch", "LUT", "FF", "block RAM", "DSP48E1", "MHz on ECP5"], body)
+
+
 #: Generated parts of the docs, by name.
 TABLES = {
     "switch_size": size,
     "switch_split": split,
     "switch_paper": beside_the_paper,
     "switch_clock": clock,
+    "switch_features": features,
 }

@@ -3,7 +3,8 @@
 """Measure how much of an FPGA a switch takes, part by part, and how fast it is.
 
     python -m scripts.resources [--check] [--family xc7 ecp5] [--ranks N ...] [--flits BYTES ...]
-                                [--formats plain inq] [--minutes M] [--retry]
+                                [--formats plain inq] [--features NAME ...] [--minutes M]
+                                [--retry]
 
 Rows go to docs/data/resources.json: size by Yosys for 7-series devices, each part by itself (see
 `hdl/building/breakdown.py`); clock and longest path by Yosys and nextpnr on an ECP5-85F, between
@@ -37,7 +38,7 @@ from hdl.building.resources import Resources, check_fit
 from hdl.building.synthesis import estimate
 from hdl.building.tools import NEXTPNR_ECP5, YOSYS
 from hdl.building.verilog import to_verilog
-from hdl.config import SwitchConfig
+from hdl.config import KNOWN_OPERATIONS, SwitchConfig
 from hdl.switch import Switch
 from scripts.measured import DATA
 
@@ -47,6 +48,23 @@ RANKS, FLITS = (2, 4, 8), (8, 16, 32)
 #: Formats by name, and how much more there is to synthesize with them.
 FORMATS = {"plain": ("fp16", "bf16"), "inq": ("fp16", "bf16", "inq8")}
 WORK = {"plain": 1, "inq": 2}
+#: What a switch may have beside sums of all ranks for one tenant, and the options that build it.
+FEATURES = {
+    "": {},
+    "core": {"core": "forward"},
+    "operations": {"operations": KNOWN_OPERATIONS},
+    "collectives": {"collectives": "all"},
+    "2 contexts": {"contexts": 2},
+    "4 contexts": {"contexts": 4},
+    "everything": {
+        "core": "forward",
+        "operations": KNOWN_OPERATIONS,
+        "collectives": "all",
+        "contexts": 4,
+    },
+}
+#: Features whose clock is measured too.
+CLOCKED_FEATURES = ("core", "4 contexts", "everything")
 #: What the grid varies in ranks, flit and formats, and the paper's prototype.
 GRID, PROTOTYPE = "demo", "paper-fpga"
 #: The part of a switch that is split again.
@@ -64,13 +82,14 @@ MINUTES = 30
 
 @dataclass(frozen=True)
 class Case:
-    """A switch that is measured: a preset with ranks, flit and formats of its own."""
+    """A switch that is measured: a preset with ranks, flit, formats and features of its own."""
 
     family: str
     preset: str
     ranks: int
     flit_bytes: int
     formats: str
+    features: str = ""
 
     @property
     def key(self) -> dict:
@@ -86,6 +105,7 @@ class Case:
             flit_bytes=self.flit_bytes,
             formats=formats,
             multiplier_bits=MULTIPLIER_BITS[self.family],
+            **FEATURES[self.features],
         )
 
     @property
@@ -94,7 +114,7 @@ class Case:
         return self.ranks * self.flit_bytes * WORK.get(self.formats, 1)
 
     def __str__(self) -> str:
-        return " ".join(map(str, astuple(self)))
+        return " ".join(str(value) for value in astuple(self) if value != "")
 
 
 def of_preset(family: str, preset: str, formats: str | None = None) -> Case:
@@ -108,13 +128,19 @@ def cases() -> list[Case]:
     """All rows that there must be, the small ones first."""
     sized = [Case("xc7", GRID, n, flit, f) for f in FORMATS for n in RANKS for flit in FLITS]
     sized += [of_preset("xc7", PROTOTYPE, formats) for formats in FORMATS]
+    featured = [Case("xc7", GRID, 4, 8, "plain", each) for each in FEATURES if each]
     clocked = [of_preset("ecp5", "ulx3s-85f")]
     for ranks, flit_bytes, formats in (
         (2, 8, "plain"), (4, 8, "plain"), (8, 8, "plain"), (4, 16, "plain"), (4, 32, "plain"),
         (4, 8, "inq"),
     ):  # fmt: skip
         clocked.append(Case("ecp5", GRID, ranks, flit_bytes, formats))
-    return sorted(sized, key=lambda case: case.work) + sorted(clocked, key=lambda case: case.work)
+    clocked += [Case("ecp5", GRID, 4, 8, "plain", each) for each in CLOCKED_FEATURES]
+
+    def in_order(group):
+        return sorted(group, key=lambda case: case.work)
+
+    return in_order(sized) + featured + in_order(clocked)
 
 
 # -- the netlist that a row is of ------------------------------------------------------------------
@@ -284,6 +310,13 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--flits", nargs="+", type=int, choices=FLITS, default=FLITS)
     parser.add_argument("--formats", nargs="+", choices=FORMATS, default=None, help="default: all")
     parser.add_argument(
+        "--features",
+        nargs="*",
+        choices=[each for each in FEATURES if each],
+        default=None,
+        help="those rows alone, or with none named the rows without; default: all",
+    )
+    parser.add_argument(
         "--minutes", type=float, default=MINUTES, metavar="M",
         help="processor time that a tool is given for a row (default: %(default)s)",
     )  # fmt: skip
@@ -303,6 +336,7 @@ def chosen_by(options: argparse.Namespace) -> list[Case]:
         and case.ranks in options.ranks
         and case.flit_bytes in options.flits
         and (options.formats is None or case.formats in options.formats)
+        and (options.features is None or case.features in (options.features or ("",)))
     ]
 
 
