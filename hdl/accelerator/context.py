@@ -391,19 +391,22 @@ class Context(wiring.Component):
 
     def _recover(self, m):
         """The way back to idle when something does not come."""
-        posts = self._posts
-        controller, read_out, tracker = self._controller, self._read_out, self._tracker
-        instructions, barrier, operations = self._instructions, self._barrier, self._operations
-        flags = self._flag_writer
-        m.submodules.recovery = recovery = Recovery(self._config)
-        m.submodules.late_flags = late = LateFlags(self._config, context=self._number)
-        waits = instructions.launch.valid | (self.in_band & posts.idle)
+        m.submodules.recovery = self._recovery = Recovery(self._config)
+        no_waves = Signal()  # between issue and acknowledgement
+        read_out, tracker = self._read_out, self._tracker
+        m.d.comb += no_waves.eq((self._waves.level == 0) & read_out.idle & (tracker.writing == 0))
+        self._watch(m, no_waves)
+        self._fail(m, no_waves)
+        self._release(m)
+        self._tell(m)
+        self._count(m, no_waves)
+
+    def _watch(self, m, no_waves):
+        """What is waited for, and whether it comes."""
+        recovery, controller, read_out = self._recovery, self._controller, self._read_out
+        barrier, flags, tracker = self._barrier, self._flag_writer, self._tracker
+        waits = self._instructions.launch.valid | (self.in_band & self._posts.idle)
         begun = waits & ~controller.busy & barrier.arrived.any()
-        # An operation that is made of some of its members has no flags for the others.
-        absent = Mux(recovery.partial, ~posts.present, 0)
-        own_code = Mux(self.in_band, posts.code, Status.OK)
-        own_rank = Mux(self.in_band, posts.rank, 0)
-        no_waves = (self._waves.level == 0) & read_out.idle & (tracker.writing == 0)
         moves = (
             (self.arrive & ~barrier.refused).any(), controller.take, controller.reserve.valid,
             read_out.release, read_out.start.valid, tracker.retire, flags.retire,
@@ -420,16 +423,22 @@ class Context(wiring.Component):
             recovery.late_data.eq(read_out.waits_data),
             recovery.late_requests.eq(Mux(controller.wants, self.lacking, 0)),
             recovery.late_arrivals.eq(Mux(begun, self.members & ~barrier.arrived, 0)),
+        ]
+
+    def _fail(self, m, no_waves):
+        """The codes of what is under way, and its waves and packets out of the way."""
+        recovery, controller, posts = self._recovery, self._controller, self._posts
+        operations, flags = self._operations, self._flag_writer
+        own_code = Mux(self.in_band, posts.code, Status.OK)
+        own_rank = Mux(self.in_band, posts.rank, 0)
+        m.d.comb += [
             recovery.live.eq(operations.live),
-            recovery.queued.eq(instructions.waiting | posts.forming),
+            recovery.queued.eq(self._instructions.waiting | posts.forming),
             recovery.unformed.eq(self.in_band & self.arrived.any() & posts.idle),
             recovery.dropped.eq(posts.drop),
             recovery.take.eq(controller.take),
             recovery.controller_busy.eq(controller.busy),
             recovery.quiet.eq(no_waves & self.clear),
-            recovery.sending.eq(flags.sending),
-            recovery.unsent.eq(flags.late),
-            recovery.idle.eq(self.idle),
             controller.halt.eq(recovery.failing | recovery.mark),
             controller.force.eq(recovery.force),
             operations.abort.eq(recovery.mark),
@@ -438,33 +447,57 @@ class Context(wiring.Component):
             operations.launch_code.eq(Mux(recovery.failing, recovery.launch_code, own_code)),
             operations.launch_rank.eq(Mux(recovery.failing, recovery.launch_rank, own_rank)),
             operations.end.eq(flags.retire),
-            read_out.flush.eq(recovery.flushing),
-            tracker.flush.eq(recovery.flushing),
-            flags.hold.eq(recovery.hold),
-            flags.skip.eq(recovery.skip | self.unreachable | absent),
-            late.missed.eq(Mux(flags.retire, flags.missed & ~absent, 0)),
-            late.word.eq(flags.word),
-            late.idle.eq(self.idle),
+            self._read_out.flush.eq(recovery.flushing),
+            self._tracker.flush.eq(recovery.flushing),
             self._forms.eq(recovery.form),
-            self.busy.eq(flags.sending | ~no_waves | controller.busy),
-            self.waves.eq(tracker.retire & tracker.retire_written & ~recovery.flushing),
-            self.stall_barrier.eq(self.waits_barrier),
-            self.stall_entries.eq(self.waits_entry),
-            self.stall_data.eq(self.waits_data.any()),
-            self.stall_write_room.eq(self.waits_room.any()),
-            self.refused_arrivals.eq(sum(barrier.refused)),
-            instructions.hold.eq(recovery.failing & posts.idle),
-            instructions.unreachable.eq(self.unreachable),
-            self.unreachable.eq(recovery.draining | late.waiting),
-            self.draining.eq(recovery.draining),
             self.flushing.eq(recovery.flushing),
             self.failing.eq(recovery.failing),
         ]
         for name in ("aborts", "abort_code", "abort_rank"):
             m.d.comb += getattr(self, name).eq(getattr(recovery, name))
+
+    def _release(self, m):
+        """Ranks that are fit for more, and instructions that name others."""
+        recovery, instructions = self._recovery, self._instructions
+        m.d.comb += [
+            recovery.idle.eq(self.idle),
+            instructions.hold.eq(recovery.failing & self._posts.idle),
+            instructions.unreachable.eq(self.unreachable),
+            self.draining.eq(recovery.draining),
+        ]
+
+    def _tell(self, m):
+        """Flags of what failed: to each rank when it owes nothing, to some later than to others."""
+        recovery, flags = self._recovery, self._flag_writer
+        m.submodules.late_flags = late = LateFlags(self._config, context=self._number)
+        # An operation that is made of some of its members has no flags for the others.
+        absent = Mux(recovery.partial, ~self._posts.present, 0)
+        m.d.comb += [
+            recovery.sending.eq(flags.sending),
+            recovery.unsent.eq(flags.late),
+            flags.hold.eq(recovery.hold),
+            flags.skip.eq(recovery.skip | self.unreachable | absent),
+            late.missed.eq(Mux(flags.retire, flags.missed & ~absent, 0)),
+            late.word.eq(flags.word),
+            late.idle.eq(self.idle),
+            self.unreachable.eq(recovery.draining | late.waiting),
+        ]
         for rank in range(self._config.ranks):
-            m.d.comb += late.flags[rank].eq(instructions.flags[rank])
+            m.d.comb += late.flags[rank].eq(self._instructions.flags[rank])
             connect(m, late.o[rank], flipped(self.late_flags[rank]))
+
+    def _count(self, m, no_waves):
+        """What `Totals` counts."""
+        tracker = self._tracker
+        m.d.comb += [
+            self.busy.eq(self._flag_writer.sending | ~no_waves | self._controller.busy),
+            self.waves.eq(tracker.retire & tracker.retire_written & ~self._recovery.flushing),
+            self.stall_barrier.eq(self.waits_barrier),
+            self.stall_entries.eq(self.waits_entry),
+            self.stall_data.eq(self.waits_data.any()),
+            self.stall_write_room.eq(self.waits_room.any()),
+            self.refused_arrivals.eq(sum(self._barrier.refused)),
+        ]
 
     def _observe(self, m):
         controller, read_out, tracker = self._controller, self._read_out, self._tracker
