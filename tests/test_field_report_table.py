@@ -20,3 +20,13 @@ def test_every_test_of_a_report_is_in_the_table():
     for file in sorted((ROOT / "tests" / "system").glob("test_field_reports*.py")):
         for test in re.findall(r"^def (test_\w+)\(", file.read_text(), re.M):
             assert (f"tests/system/{file.name}", test) in NAMED, test
+
+
+def test_each_row_has_tags_and_a_test():
+    tags = {"XBAR", "PORT", "SYNC", "ENG", "BC", "CSR"}
+    rows = [row for row in PAGE.splitlines() if row.startswith("| ") and "---" not in row][1:]
+    assert rows
+    for row in rows:
+        _report, _what, tagged, test = row.strip("| ").split(" | ")
+        assert set(tagged.split()) <= tags, row
+        assert re.match(r"`tests/", test), row
