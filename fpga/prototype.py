@@ -1,6 +1,6 @@
 """The prototype: a whole system with its host's bridge and its self-test."""
 
-from amaranth import Cat, Module, Mux, ResetInserter, Signal
+from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -13,6 +13,7 @@ from .bridge.bridge import HostBridge
 from .host.frames import BURST_BYTES
 from .host_memory import HostMemory
 from .pattern import Pattern
+from .reset_tree import ResetTree
 from .self_test import Fault, SelfTest
 
 __all__ = ["Prototype"]
@@ -100,8 +101,8 @@ class Prototype(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config = self._config
-        system, reset = System(config), Signal()
-        m.submodules.system = ResetInserter(reset)(system)
+        system = System(config)
+        m.submodules.system = tree = ResetTree(system)
         m.submodules.memory = memory = HostMemory(config)
         for rank in range(config.ranks):
             connect(m, system.storage[rank], memory.system[rank])
@@ -109,9 +110,8 @@ class Prototype(wiring.Component):
         test = self._make_test(m) if self._self_test else None
         bridge = self._make_bridge(m) if self._host else None
         resets = [side.reset for side in (test, bridge) if side is not None]
-        # Registered, as it goes to every register of the system.
-        m.d.sync += reset.eq(Cat(resets).any())
         m.d.comb += [
+            tree.reset.eq(Cat(resets).any()),
             self.active.eq((bridge.active if bridge else 0) | self.busy | ~system.done),
         ]
         if test and bridge:

@@ -1,10 +1,12 @@
 """Answers as the bytes that go out."""
 
 from amaranth import Module, Mux, Signal, unsigned
-from amaranth.lib import data, stream, wiring
+from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.crc import catalog
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
+
+from hdl.stream import Slice
 
 from ..host.frames import CHECK_BYTES, ESCAPE, ESCAPE_XOR, FLAG, HEADER_BYTES, STATUS_BYTES
 
@@ -31,6 +33,18 @@ class AnswerLayout(data.StructLayout):
         )
 
 
+class Kind(enum.Enum, shape=2):
+    """Of a frame's byte."""
+
+    FLAG = 0  # bare
+    CHECKED = 1  # in the check sum
+    UNCHECKED = 2  # of it
+
+
+#: A byte of a frame as it is without stuffing.
+PlainByte = data.StructLayout({"value": unsigned(8), "kind": Kind})
+
+
 class Enframer(wiring.Component):
     """Sends frames whose data stands in its memory, and keeps it, so that it can be sent again.
 
@@ -47,7 +61,10 @@ class Enframer(wiring.Component):
 
     Timing
     ------
-    Two flags and a byte of the frame each cycle, one that must be escaped in two.
+    Two flags and a byte of the frame each cycle, one that must be escaped in two; two cycles more
+    in front of the data, and three in front of the check sum.
+
+    The memory's byte goes into a register (`Slice`), and from there through escapes and check sum.
     """
 
     def __init__(self, data_bytes: int):
@@ -64,45 +81,45 @@ class Enframer(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        answer, o = self.answer.payload, self.o
         m.submodules.check = check = catalog.CRC32_ISO_HDLC(data_width=8).create()
+        m.submodules.plain = plain = Slice(PlainByte)
+        self._gather(m, plain, check)
+        self._stuff(m, plain.o, check)
+        return m
+
+    def _gather(self, m, plain, check):
+        """The frame's bytes as they are without stuffing."""
+        answer = self.answer.payload
+        byte = plain.i.payload
         index = Signal(range(max(self._data_bytes, HEADER_BYTES + STATUS_BYTES, CHECK_BYTES)))
-        byte = Signal(8)  # at hand, as it is without stuffing
         last = Signal()  # of its part of the frame
-        sent = Signal()  # the byte goes with this cycle, its escape went before
-        escaping = Signal()
-        data_byte = self._memory(m, index, sent & ~last)
+        goes = Signal()
+        m.d.comb += goes.eq(plain.i.valid & plain.i.ready)
+        data_byte = self._memory(m, index, goes & ~last)
         length = Signal(16)
         m.d.comb += length.eq(answer.size + STATUS_BYTES)
-        special = (byte == FLAG) | (byte == ESCAPE)
 
         def flag(then):
             """A bare flag."""
-            m.d.comb += o.payload.eq(FLAG)
-            with m.If(o.ready):
+            m.d.comb += [plain.i.valid.eq(1), byte.value.eq(FLAG), byte.kind.eq(Kind.FLAG)]
+            with m.If(goes):
                 m.next = then
 
-        def part(value, size, then):
+        def part(value, size, then, kind=Kind.CHECKED):
             """`size` bytes; `value` is the one that `index` counts."""
             m.d.comb += [
-                byte.eq(value),
+                plain.i.valid.eq(1),
+                byte.value.eq(value),
+                byte.kind.eq(kind),
                 last.eq(index == size - 1),
-                o.payload.eq(
-                    Mux(escaping, byte ^ ESCAPE_XOR, Mux(special, ESCAPE, byte)),
-                ),
-                sent.eq(o.ready & (escaping | ~special)),
             ]
-            with m.If(o.ready):
-                m.d.sync += escaping.eq(special & ~escaping)
-            with m.If(sent):
+            with m.If(goes):
                 m.d.sync += index.eq(Mux(last, 0, index + 1))
                 with m.If(last):
                     m.next = then
 
-        m.d.comb += [check.data.eq(byte), o.valid.eq(self.answer.valid)]
         with m.FSM(name="enframer"):
             with m.State("OPEN"):
-                m.d.comb += check.start.eq(1)
                 with m.If(self.answer.valid):
                     flag("HEADER")
             with m.State("HEADER"):
@@ -117,22 +134,40 @@ class Enframer(wiring.Component):
                     )
                 ]
                 part(fields[index], HEADER_BYTES + STATUS_BYTES, "HEADED")
-                m.d.comb += check.valid.eq(sent)
             with m.State("HEADED"):  # whether there is data
-                m.d.comb += o.valid.eq(0)
                 with m.If(answer.size == 0):
-                    m.next = "CHECK"
+                    m.next = "SUM"
                 with m.Else():
                     m.next = "DATA"
             with m.State("DATA"):
-                part(data_byte, answer.size, "CHECK")
-                m.d.comb += check.valid.eq(sent)
+                part(data_byte, answer.size, "SUM")
+            with m.State("SUM"):  # the check sum has all bytes once none is on its way
+                with m.If(~plain.o.valid):
+                    m.next = "CHECK"
             with m.State("CHECK"):
-                part(check.crc.word_select(index[:2], 8), CHECK_BYTES, "CLOSE")
+                part(check.crc.word_select(index[:2], 8), CHECK_BYTES, "CLOSE", Kind.UNCHECKED)
             with m.State("CLOSE"):
-                flag("OPEN")
-                m.d.comb += self.answer.ready.eq(o.ready)
-        return m
+                flag("SENT")
+            with m.State("SENT"):
+                with m.If(~plain.o.valid):
+                    m.d.comb += self.answer.ready.eq(1)
+                    m.next = "OPEN"
+
+    def _stuff(self, m, plain, check):
+        """Bytes to the line, escaped where they must be, and to the check sum."""
+        byte, kind = plain.payload.value, plain.payload.kind
+        escaping = Signal()  # the escape of this byte is out
+        special = (kind != Kind.FLAG) & ((byte == FLAG) | (byte == ESCAPE))
+        m.d.comb += [
+            self.o.valid.eq(plain.valid),
+            self.o.payload.eq(Mux(escaping, byte ^ ESCAPE_XOR, Mux(special, ESCAPE, byte))),
+            plain.ready.eq(self.o.ready & (escaping | ~special)),
+            check.start.eq(plain.valid & (kind == Kind.FLAG)),
+            check.data.eq(byte),
+            check.valid.eq(plain.valid & plain.ready & (kind == Kind.CHECKED)),
+        ]
+        with m.If(plain.valid & self.o.ready):
+            m.d.sync += escaping.eq(special & ~escaping)
 
     def _memory(self, m, index, advance):
         """The byte of data that `index` counts; `advance` says that the next one will follow."""
