@@ -43,7 +43,7 @@ class Nested(wiring.Component):
         return m
 
 
-@pytest.mark.parametrize("cycles", (1, 2, 5))
+@pytest.mark.parametrize("cycles", [1, 2, 5])
 def test_all_parts_are_reset_in_the_same_cycles(cycles):
     design = Nested()
     tree = ResetTree(design)
@@ -70,10 +70,10 @@ def test_all_parts_are_reset_in_the_same_cycles(cycles):
 
 @pytest.mark.parametrize(
     ("platform", "synthesis", "register", "ports"),
-    (
+    [
         (ULX3S_85F_Platform, "synth_ecp5", "TRELLIS_FF", ("LSR", "Q")),
         (ArtyA7_35Platform, "synth_xilinx -flatten -noiopad", "FD[RS]E", ("[RS]", "Q")),
-    ),
+    ],
 )
 def test_synthesis_leaves_a_register_a_part(tmp_path, platform, synthesis, register, ports):
     design = Nested()
