@@ -782,7 +782,7 @@ PRESETS: dict[str, dict] = {
     "ecpix5-85f": dict(
         ranks=4, flit_bytes=8, payload_bytes=128, wave_bytes=512, waves=8,
         write_waves=4, queue_depth=1, address_bits=32, link_latency=4, memory_latency=4,
-        memory_bytes=16 << 10, formats=("fp16",), multiplier_bits=17, clock_hz=60_000_000,
+        memory_bytes=16 << 10, formats=("fp16",), multiplier_bits=17, clock_hz=80_000_000,
     ),
     "paper-fpga": dict(
         ranks=4, flit_bytes=32, payload_bytes=4096, wave_bytes=4096, waves=16,
