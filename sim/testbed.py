@@ -57,6 +57,12 @@ class Testbed(Bench):
     def cycle(self) -> int:
         return self.engine.cycle
 
+    def restart(self):
+        """As new: nothing of what was run is left, in memories neither."""
+        self.engine.restart()
+        host = Host(self.engine, self.config)
+        super().__init__(self.config, host, self.engine, self._phases)
+
     def close(self):
         self.engine.close()
 

@@ -274,6 +274,12 @@ class Engine(ABC):
     def stop_vcd(self) -> None:
         """Close the waveform file. Without one, do nothing."""
 
+    # -- life ------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def restart(self) -> None:
+        """Back to cycle 0, as it was created: registers, inputs, memories, recording, times."""
+
     @abstractmethod
     def close(self) -> None:
         """Give back what the engine holds. It cannot be used afterwards."""

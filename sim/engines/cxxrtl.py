@@ -10,6 +10,8 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
+
 from .base import DEFAULT_CLOCK_HZ, Engine, EngineError, Harness, Recording
 from .build import build_library
 
@@ -83,11 +85,14 @@ class CxxrtlEngine(Engine):
         self._waves = waves
         self._index = {name: i for i, name in enumerate(self.ports)}
         self._memory_index = {rank: i for i, rank in enumerate(self._memories)}
-        self._recorded_ports: tuple[str, ...] = ()
         self._handle = None
         path = build_library(harness, waves=waves, phases=phases, cache_dir=cache_dir)
         phases("load")
         self._library = _bind(path)
+        self._create()
+
+    def _create(self):
+        self._recorded_ports: tuple[str, ...] = ()
         self._handle = self._library.tidegate_create()
         if not self._handle:
             sizes = ", ".join(str(memory.total_bytes) for memory in self._memories.values())
@@ -167,15 +172,15 @@ class CxxrtlEngine(Engine):
         cycles = self._library.tidegate_recorded_cycles(self._handle)[:rows]
         sizes = [_chunks(self.ports[name].width) for name in self._recorded_ports]
         stride = sum(sizes)
-        chunks = self._library.tidegate_recorded_values(self._handle)[: rows * stride]
-        values = []
-        for base in range(0, rows * stride, stride or 1):
-            row, at = [], base
-            for size in sizes:
-                row.append(_join(chunks[at : at + size]))
-                at += size
-            values.append(tuple(row))
-        return Recording(self._recorded_ports, cycles, values or [()] * rows)
+        if not rows or not stride:
+            return Recording(self._recorded_ports, cycles, [()] * rows)
+        chunks = self._library.tidegate_recorded_values(self._handle)
+        table = np.ctypeslib.as_array(chunks, (rows, stride))
+        columns, at = [], 0
+        for size in sizes:
+            columns.append(_column(table[:, at : at + size]))
+            at += size
+        return Recording(self._recorded_ports, cycles, list(zip(*columns, strict=True)))
 
     # -- waveforms -------------------------------------------------------------------------------
 
@@ -194,6 +199,13 @@ class CxxrtlEngine(Engine):
     def stop_vcd(self) -> None:
         self._library.tidegate_stop_vcd(self._handle)
 
+    # -- life ------------------------------------------------------------------------------------
+
+    def restart(self) -> None:
+        self.close()
+        self.clock_seconds, self.clock_cycles = 0.0, 0
+        self._create()
+
     def close(self) -> None:
         if self._handle:
             self._library.tidegate_destroy(self._handle)
@@ -205,6 +217,15 @@ class CxxrtlEngine(Engine):
 
 def _split(value: int, width: int):
     return (value >> at & 0xFFFFFFFF for at in range(0, width, CHUNK_BITS))
+
+
+def _column(chunks: np.ndarray) -> list[int]:
+    """The values of a port, of (rows, chunks)."""
+    column = chunks[:, -1].tolist()
+    for chunk in reversed(range(chunks.shape[1] - 1)):
+        lower = chunks[:, chunk].tolist()
+        column = [high << CHUNK_BITS | low for high, low in zip(column, lower, strict=True)]
+    return column
 
 
 def _join(words) -> int:

@@ -208,5 +208,11 @@ class PysimEngine(Engine):
             self._vcd_file.close()
             self._vcd_file = None
 
+    # -- life ------------------------------------------------------------------------------------
+
+    def restart(self) -> None:
+        self.stop_vcd()
+        self.__init__(self._harness, clock_hz=self.clock_hz)
+
     def close(self) -> None:
         self.stop_vcd()

@@ -143,6 +143,30 @@ def test_memory_follows_its_contract(make, name):
 
 
 @each_engine
+def test_a_restart_leaves_nothing_of_what_was(make, name):
+    """Port by port and byte by byte it is as it was when it was made."""
+    engine = make(name)
+    begun = {port: engine.get(port) for port in engine.ports}
+    seen = []
+    for _ in range(2):
+        engine.load(0, 0, b"seen" * 100)
+        engine.record(["done"], ["count"])
+        engine.set("go", 1)
+        write_register(engine, 50)
+        engine.step(100)
+        seen.append([engine.get(port) for port in engine.ports])
+        assert len(engine.recording()) > 0
+        engine.restart()
+        assert engine.cycle == 0
+        assert {port: engine.get(port) for port in engine.ports} == begun
+        assert engine.read(0, 0, 1000) == bytes(1000)
+        engine.step(200)
+        assert len(engine.recording()) == 0
+        engine.restart()
+    assert seen[0] == seen[1]
+
+
+@each_engine
 def test_memory_backdoor_is_sparse_and_checked(make, name):
     large = SwitchConfig.preset("tiny", ranks=2, memory_bytes=1 << 34)
     engine = make(name, lambda: EngineTop(large, lanes=2))
