@@ -415,7 +415,8 @@ class Context(wiring.Component):
         m.d.comb += [
             recovery.watchdog.eq(self.watchdog),
             recovery.abort.eq(self.abort),
-            recovery.active.eq((flags.sending | ~no_waves | controller.busy | begun) & ~self.hold),
+            # A wave that has its entry, a flag or an arrival waits for ranks, whatever shares do.
+            recovery.active.eq(flags.sending | ~no_waves | begun | (controller.busy & ~self.hold)),
             recovery.progress.eq(Cat(moves).any()),
             recovery.late_flags.eq(flags.late),
             recovery.late_answers.eq(tracker.late),

@@ -131,6 +131,34 @@ def test_a_rank_that_never_arrives_is_named():
     run(tenant, other, seed=3)
 
 
+@pytest.mark.parametrize("channel", ["r", "b"])
+def test_a_rank_that_dies_is_found_while_shares_change(channel):
+    """The change waits for entries that the dead rank's waves have taken: only the watchdog frees
+    them, and then both tenants go on.
+    """
+    tenant, other = pair()
+    host = tenant.bed.host
+    other.disable()
+    host.wait(50)
+    operation, aborts = begin(tenant, 8, 1300)
+    host.wait(150)
+    hold(tenant, BAD, channel)
+    host.wait(100)
+    other.enable()
+    assert ended(tenant, aborts + 1), tenant.bed.state()
+    assert (tenant.read("abort_code"), tenant.read("abort_rank")) == (CODES[channel].value, BAD)
+    other.set_members((0, 1))
+    run_beside(other, 9)
+    release(tenant, BAD)
+    host.wait(200)
+    adopt(tenant, operation, cut=BAD)
+    for rank in range(RANKS):
+        tenant.expect_flag(rank, operation.epoch, CODES[channel], BAD)
+    assert not tenant.bed.differences()
+    other.set_members(range(RANKS))
+    run(tenant, other, seed=10)
+
+
 def stall_without_a_watchdog(cycles: int):
     tenant, other = pair(watchdogs=(0, WATCHDOG))
     begin(tenant, 1)
