@@ -76,6 +76,7 @@ class RankProgram(wiring.Component):
     go : start
     posts, words : where there are several contexts: write the words of the context's window before
         each arrival, but for the first, which is that
+    hasty : likewise: go on as soon as the arrival is issued, as a rank does that is out of step
     count, epoch, delay : see the registers of the same name
     arrival : to the endpoint
     flag_epoch : epoch of the last flag; the wait ends when it is the awaited one or a later one
@@ -102,7 +103,8 @@ class RankProgram(wiring.Component):
 
     @staticmethod
     def _posting():
-        return {"posts": In(1), "words": In(WORD_BITS).array(len(WINDOW_WORDS) - 1)}
+        words = In(WORD_BITS).array(len(WINDOW_WORDS) - 1)
+        return {"posts": In(1), "words": words, "hasty": In(1)}
 
     def elaborate(self, platform):
         m = Module()
@@ -148,7 +150,7 @@ class RankProgram(wiring.Component):
                 with m.If(self.arrival.ready):
                     m.next = "WAIT"
             with m.State("WAIT"):
-                with m.If(reached):
+                with m.If((reached | self.hasty) if self._windows else reached):
                     m.d.sync += [left.eq(left - 1), epoch.eq(epoch + 1), waited.eq(0)]
                     m.next = "DELAY"
                     with m.If(left == 1):
@@ -284,6 +286,7 @@ class EmulatedRank(wiring.Component):
             m.d.comb += [
                 watch.moved.eq(before != watch.address),
                 program.posts.eq(register("posts")),
+                program.hasty.eq(registers.hasty[context]),
                 *(
                     word.eq(register(f"window_{name}"))
                     for word, name in zip(program.words, list(WINDOW_WORDS)[1:], strict=True)

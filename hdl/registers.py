@@ -400,7 +400,9 @@ def fault_registers(config: SwitchConfig) -> list[Register]:
         Register("read_error", "rw", 2, "AXI response of that flit's reads; 0: as others"),
         Register("bad_write", "rw", config.address_bits, "flit whose writes end with write_error"),
         Register("write_error", "rw", 2, "AXI response of that flit's writes; 0: as others"),
-    ]
+        Register("hasty", "rw", config.contexts,
+                 "bit a context: its program waits for no flag"),
+    ]  # fmt: skip
 
 
 def rank_registers(config: SwitchConfig) -> list[Register]:

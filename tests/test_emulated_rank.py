@@ -146,6 +146,25 @@ def test_go_is_ignored_while_running_and_without_a_count():
     run(dut, bench)
 
 
+def test_a_hasty_program_arrives_without_its_flags():
+    """For one operation after the other, as a rank does that is out of step."""
+    dut = RankProgram(configuration(8).replace(contexts=2))
+
+    async def bench(ctx):
+        ctx.set(dut.hasty, 1)
+        ctx.set(dut.arrival.ready, 1)
+        await start(ctx, dut, 3, 10, 2)
+        epochs = []
+        for _ in range(30):
+            if ctx.get(dut.arrival.valid):
+                epochs.append(ctx.get(dut.arrival.payload.epoch))
+            await ctx.tick()
+        assert epochs == [10, 11, 12]
+        assert ctx.get(dut.done)
+
+    run(dut, bench)
+
+
 # -- whole -----------------------------------------------------------------------------------------
 
 
