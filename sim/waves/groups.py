@@ -121,15 +121,16 @@ def _wave_table(config: SwitchConfig, rank: int) -> Group:
     )
 
 
-def waves_in_flight() -> Group:
-    """Waves in either phase, drawn as curves."""
-    return Group(
-        "waves in flight",
-        [
-            Trace("trace__reading", format="dec", analog=True, label="reading"),
-            Trace("trace__writing", format="dec", analog=True, label="writing"),
-        ],
-    )
+def waves_in_flight(contexts: int = 1) -> Group:
+    """Waves in either phase, drawn as curves; of several contexts, those of each."""
+    traces = []
+    for context in range(contexts):
+        prefix, of = ("trace__", "") if contexts == 1 else (f"traces__{context}__", f" {context}")
+        traces += [
+            Trace(f"{prefix}{phase}", format="dec", analog=True, label=f"{phase}{of}")
+            for phase in ("reading", "writing")
+        ]
+    return Group("waves in flight", traces)
 
 
 def _barrier_and_controller() -> list[Group]:
@@ -214,7 +215,8 @@ def _write_back(config: SwitchConfig) -> Group:
     tracker = f"{CONTEXT}.tracker"
     ports = []
     for rank in range(config.ranks):
-        prefix = f"{ACCELERATOR}.write_back_{rank}"
+        which = rank if config.contexts == 1 else f"0_{rank}"
+        prefix = f"{ACCELERATOR}.write_back_{which}"
         ports.append(
             Group(
                 f"to port {rank}",
@@ -255,7 +257,7 @@ def system_view(config: SwitchConfig) -> list[Group | Trace]:
     ranks = range(config.ranks)
     return [
         Trace("clk", label="clock"),
-        waves_in_flight(),
+        waves_in_flight(config.contexts),
         *[_rank(rank) for rank in ranks],
         *[_port(rank) for rank in ranks],
         *_barrier_and_controller(),
