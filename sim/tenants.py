@@ -166,14 +166,17 @@ class Tenant:
         for rank in operation.sources:
             self.bed.fill(rank, operation.where.sources[rank], operation.operands[rank])
 
-    def post(self, operation: Operation) -> tuple[Status, int]:
-        """Post it, loaded; how it was taken."""
+    def instruction(self, operation: Operation) -> Instruction:
+        """What is posted for it."""
         where = operation.where
-        instruction = Instruction(
+        return Instruction(
             operation.length, where.sources, where.destinations, where.flags, operation.format,
             **operation.plan.fields(self.bed.config, operation.length),
         )  # fmt: skip
-        taken = self.bed.host.post(instruction, self.context)
+
+    def post(self, operation: Operation) -> tuple[Status, int]:
+        """Post it, loaded; how it was taken."""
+        taken = self.bed.host.post(self.instruction(operation), self.context)
         if taken[0] is Status.OK:
             self.posted.append(operation)
         return taken
@@ -182,34 +185,37 @@ class Tenant:
         """Whether members post, while it is idle."""
         self.write("in_band", on)
         for rank in range(self.bed.config.ranks):
-            self._set(rank, "posts", on)
+            self.set_rank_register(rank, "posts", on)
 
-    def _set(self, rank: int, name: str, value: int):
+    def set_rank_register(self, rank: int, name: str, value: int):
+        """Set what a rank keeps for this context."""
         register = program_register(self.bed.config, name, self.context)
         self.bed.host.write(f"rank{rank}", register, value)
 
     def stage(self, operation: Operation, rank: int, **words: int):
-        """What a member writes to its window before it arrives; `words` replace some of it.
+        """What a member writes to its window before it arrives; `words` replace some of it."""
+        self.stage_instruction(self.instruction(operation), rank, **words)
+
+    def stage_instruction(self, instruction: Instruction, rank: int, **words: int):
+        """Likewise, of what else would be posted.
 
         The bytes of a chunk are not among it: they are in the context's register.
         """
-        where = operation.where
-        chosen = operation.plan.fields(self.bed.config, operation.length)
         own = {
-            "source": where.sources[rank],
-            "destination": where.destinations[rank],
-            "flag": where.flags[rank],
-            "length": operation.length,
-            "format": format_word(
-                Format[operation.format.upper()].value,
-                chosen["source_ranks"],
-                chosen["destination_ranks"],
-                OperationCode[chosen["operation"].upper()].value,
-                Collective[chosen["collective"].upper()].value,
-            ),
+            kind: getattr(instruction, f"{kind}s")[rank]
+            for kind in ("source", "destination", "flag", "scale_source", "scale_destination")
+            if getattr(instruction, f"{kind}s") is not None
         }
+        own["length"] = instruction.length
+        own["format"] = format_word(
+            Format[instruction.format.upper()].value,
+            instruction.source_ranks,
+            instruction.destination_ranks,
+            OperationCode[instruction.operation.upper()].value,
+            Collective[instruction.collective.upper()].value,
+        )
         for name, value in (own | words).items():
-            self._set(rank, f"window_{name}", value)
+            self.set_rank_register(rank, f"window_{name}", value)
 
     def program(self, *, count: int | None = None, ranks=None, delays=None):
         """Let members, or some of them, arrive for what is posted, as soon as they are told to."""

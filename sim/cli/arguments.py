@@ -35,8 +35,10 @@ __all__ = [
     "choose_engine",
     "configuration",
     "finish",
+    "output_files",
     "parse",
     "run_options",
+    "vcd_window",
     "whole",
 ]
 
@@ -325,7 +327,8 @@ def _skew(text: str | None, ranks: int) -> tuple[int, ...] | None:
     return tuple(whole("skew", part, 0, (1 << DELAY_BITS) - 1) for part in parts)
 
 
-def _window(text: str | None, vcd: str | None) -> tuple[int, int] | None:
+def vcd_window(text: str | None, vcd: str | None) -> tuple[int, int] | None:
+    """The cycles FROM:TO of ``--vcd-window``, which comes with ``--vcd`` alone."""
     if text is None:
         return None
     if vcd is None:
@@ -339,7 +342,7 @@ def _window(text: str | None, vcd: str | None) -> tuple[int, int] | None:
     return window
 
 
-def _files(vcd: str | None, json: str | None) -> Path | None:
+def output_files(vcd: str | None, json: str | None) -> Path | None:
     """The waveform file, tried out with its view beside it and with the report's file."""
     files = []
     if vcd is not None:
@@ -432,8 +435,8 @@ def finish(given: argparse.Namespace, options: Options) -> Options:
 
     Last of all, for it makes folders: nothing is made for a command that is refused.
     """
-    window = _window(given.vcd_window, given.vcd)
-    return replace(options, vcd=_files(given.vcd, given.json), vcd_window=window)
+    window = vcd_window(given.vcd_window, given.vcd)
+    return replace(options, vcd=output_files(given.vcd, given.json), vcd_window=window)
 
 
 def _options(given, arguments) -> Options:
