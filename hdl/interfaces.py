@@ -17,6 +17,7 @@ __all__ = [
     "Format",
     "Header",
     "LinkSignature",
+    "LinkState",
     "MessageClass",
     "Operation",
     "Response",
@@ -71,6 +72,15 @@ class Response(enum.Enum, shape=2):
     EXOKAY = 1
     SLVERR = 2
     DECERR = 3
+
+
+class LinkState(enum.Enum, shape=2):
+    """What one end of a link says of itself, and what the other hears; see `LinkEnd`."""
+
+    UP = 0
+    DOWN = 1  # what was under way before is being ended here
+    CLEAN = 2  # nothing of before is left here
+    SILENT = 3  # no end says so: the line carries nothing
 
 
 #: Virtual channels on a link: one a message class, for ordinary and for accelerator traffic.
@@ -188,7 +198,8 @@ class LinkSignature(wiring.Signature):
     """One direction of a link at its sending end: a flit and returned credits each cycle.
 
     ``credit`` travels beside the flits and returns credits for the *other* direction, one bit a
-    virtual channel.
+    virtual channel. So does ``state``, the sending end's, where contexts outlive failures: links
+    may go down and come back there.
     """
 
     def __init__(self, config: SwitchConfig):
@@ -198,6 +209,7 @@ class LinkSignature(wiring.Signature):
                 "flit": Out(Flit(config)),
                 "credit": Out(VIRTUAL_CHANNELS),
             }
+            | ({"state": Out(LinkState)} if config.recovers else {})
         )
 
 

@@ -9,12 +9,14 @@ from ..interfaces import (
     Axi4Signature,
     Beat,
     LinkSignature,
+    LinkState,
     MessageClass,
     PacketSource,
     Response,
 )
 from . import channels
 from .axi_share import AxiShare
+from .link_end import LinkEnd, join_end
 from .read_engine import AXI_INCR, ReadEngine
 from .receiver import Receiver
 from .transmitter import Transmitter
@@ -63,11 +65,18 @@ class Endpoint(wiring.Component):
     acknowledgement : how, in that cycle
     requests, writes : where the core forwards: this rank's ordinary requests (`PacketSource`)
     read_data, write_responses : their answers (`Beat`), which must be taken at once
+    up : the link is UP; where contexts outlive failures
 
     Timing
     ------
     See `ReadEngine` and `WriteEngine`; the receiver's queues and the transmitter add one cycle
     each.
+
+    A link that goes down
+    ---------------------
+    What has arrived is served as ever, so no burst is cut, and the answers go nowhere. Arrivals
+    that were sent and not answered are answered here, with DECERR. Those that were not sent, and
+    this rank's own requests, wait until it is UP.
     """
 
     def __init__(self, config: SwitchConfig, *, rank: int):
@@ -91,6 +100,7 @@ class Endpoint(wiring.Component):
                 "acknowledgement": Out(Response),
             }
             | (ordinary if config.forwards else {})
+            | ({"up": Out(1)} if config.recovers else {})
         )
 
     def elaborate(self, platform):
@@ -104,9 +114,18 @@ class Endpoint(wiring.Component):
         m.submodules.writes = writes = WriteEngine(config, source=self._rank)
         connect(m, receiver.link, flipped(self.rx))
         connect(m, transmitter.link, flipped(self.tx))
+        returned = self.rx.credit
+        if config.recovers:
+            m.submodules.link_end = self._end = LinkEnd()
+            returned = join_end(m, self._end, self.rx, receiver, transmitter)
+            m.d.comb += [
+                self.up.eq(self._end.state == LinkState.UP),
+                writes.cut.eq(receiver.cut[channels.WRITE_DATA]),
+            ]
+            self._engines = [reads, writes]
         m.d.comb += [
             transmitter.link_credit.eq(receiver.credit),
-            transmitter.returned.eq(self.rx.credit),
+            transmitter.returned.eq(returned),
         ]
         connect(m, getattr(receiver, f"channel_{channels.READ_REQUEST}"), reads.i)
         connect(m, getattr(receiver, f"channel_{channels.WRITE_DATA}"), writes.i)
@@ -121,6 +140,11 @@ class Endpoint(wiring.Component):
             # This endpoint asks for nothing, so whatever ordinary answer comes is dropped.
             for number in channels.ORDINARY_ANSWERS:
                 m.d.comb += getattr(receiver, f"channel_{number}").ready.eq(1)
+        if config.recovers:
+            idle = [engine.idle for engine in self._engines]
+            m.d.comb += self._end.clean.eq(
+                Cat(receiver.empty, transmitter.idle, self._told, *idle).all()
+            )
         return m
 
     def _forward(self, m, receiver, transmitter, reads, writes):
@@ -143,6 +167,17 @@ class Endpoint(wiring.Component):
         connect(m, core_writes.o, transmitter.core_write_responses)
         connect(m, flipped(self.requests), transmitter.core_requests)
         connect(m, flipped(self.writes), transmitter.core_writes)
+        if config.recovers:
+            self._engines += [core_reads, core_writes]
+            m.d.comb += core_writes.cut.eq(receiver.cut[channels.CORE_WRITE_DATA])
+            for source, sink in (
+                (self.requests, transmitter.core_requests),
+                (self.writes, transmitter.core_writes),
+            ):
+                m.d.comb += [
+                    sink.head.valid.eq(source.head.valid & self.up),
+                    source.head.ready.eq(sink.head.ready & self.up),
+                ]
 
     def _connect_axi(self, m, axi, reads, writes):
         size = self._config.flit_address_bits
@@ -204,3 +239,18 @@ class Endpoint(wiring.Component):
             self.acknowledged.eq(answer.valid),
             self.acknowledgement.eq(answer.payload.header.status),
         ]
+        if self._config.recovers:
+            m.d.comb += head.valid.eq(self.arrival.valid & ~sent & self.up)
+            self._tell(m, head.valid & head.ready, sent)
+
+    def _tell(self, m, begins, sent):
+        """Answer the arrivals that the link has lost, or whose answers it has."""
+        # More than a link and its ends hold, each arrival a header and a flit.
+        most = self._config.round_trip + channels.FEW
+        unanswered = Signal(range(most + 1))
+        lost = Signal()
+        m.d.comb += lost.eq(~self.up & ~sent & (unanswered != 0))
+        with m.If(lost):
+            m.d.comb += [self.acknowledged.eq(1), self.acknowledgement.eq(Response.DECERR)]
+        m.d.sync += unanswered.eq(unanswered + begins - self.acknowledged)
+        self._told = ~sent & (unanswered == 0)

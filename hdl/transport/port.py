@@ -5,12 +5,13 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from ..config import SwitchConfig
-from ..interfaces import Beat, LinkSignature, PacketSource, virtual_channel
+from ..interfaces import Beat, LinkSignature, LinkState, PacketSource, virtual_channel
 from . import channels
 from .core import Core
 from .core_stub import CoreStub
+from .link_end import LinkEnd, join_end
 from .receiver import Receiver
-from .route import Route, RoutedBeat
+from .route import Route, RoutedBeat, everyone
 from .transmitter import Transmitter
 
 __all__ = ["Port"]
@@ -35,6 +36,12 @@ class Port(wiring.Component):
     core_requests, core_read_data, core_writes, core_write_responses : those to the rank
     refused, dropped : an ordinary request is refused, an answer goes nowhere, in this cycle
 
+    Where contexts outlive failures:
+
+    quiet : nothing in the accelerator is on its way to this port
+    reachable : ports whose link is UP, to which alone ordinary packets go
+    state, lost : of the link's end here (`LinkEnd`)
+
     Timing
     ------
     Link to accelerator: no latency (arrivals: one cycle). Head to link: one cycle.
@@ -55,6 +62,12 @@ class Port(wiring.Component):
             }
             sources |= {f"core_{name}": In(PacketSource(config)) for name in Core.CLASSES}
             sources |= {"refused": Out(2), "dropped": Out(2)}
+        if config.recovers:
+            sources |= {
+                "quiet": In(1, init=1),
+                "reachable": In(config.ranks, init=everyone(config)),
+            }
+            sources |= {"state": Out(LinkState), "lost": Out(1)}
         super().__init__(
             {
                 "rx": In(LinkSignature(config)),
@@ -83,9 +96,10 @@ class Port(wiring.Component):
             m.submodules.core = core = CoreStub(config)
         connect(m, receiver.link, flipped(self.rx))
         connect(m, transmitter.link, flipped(self.tx))
+        returned = self._end(m, receiver, transmitter) if config.recovers else self.rx.credit
         m.d.comb += [
             transmitter.link_credit.eq(receiver.credit),
-            transmitter.returned.eq(self.rx.credit),
+            transmitter.returned.eq(returned),
             self.starved.eq(transmitter.starved[0]),
         ]
         for spec in accelerator:
@@ -110,6 +124,17 @@ class Port(wiring.Component):
         connect(m, core.write_responses, transmitter.core_write_responses)
         return m
 
+    def _end(self, m, receiver, transmitter):
+        """The link's end: clean once what was under way is ended. Gives returned credits."""
+        m.submodules.link_end = end = LinkEnd()
+        returned = join_end(m, end, self.rx, receiver, transmitter)
+        m.d.comb += [
+            end.clean.eq(receiver.empty & transmitter.idle & self.quiet),
+            self.state.eq(end.state),
+            self.lost.eq(end.lost),
+        ]
+        return returned
+
     def _forward(self, m, receiver, transmitter, stub):
         """Ordinary packets to the core and from it; refused requests to the stub."""
         refused, dropped = [], []
@@ -118,6 +143,8 @@ class Port(wiring.Component):
             route = Route(self._config, message_class=message_class)
             m.submodules[f"route_{name}"] = route
             connect(m, getattr(receiver, f"channel_{number}"), route.i)
+            if self._config.recovers:
+                m.d.comb += route.reachable.eq(self.reachable)
             if number in channels.WHOLE:
                 m.d.comb += route.flits.eq(getattr(receiver, f"flits_{number}"))
             connect(m, route.o, flipped(getattr(self, f"to_core_{name}")))

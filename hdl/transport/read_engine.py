@@ -46,6 +46,7 @@ class ReadEngine(wiring.Component):
     o : packets of read data: the flits that hold the bytes asked for. More than a payload is
         answered by several packets, with tags that count up from the request's; no bytes by one
         without payload, and nothing on the bus
+    idle : no request is here and nothing is owed; where contexts outlive failures
 
     Timing
     ------
@@ -78,6 +79,7 @@ class ReadEngine(wiring.Component):
                 "rvalid": In(1),
                 "rready": Out(1),
             }
+            | ({"idle": Out(1)} if config.recovers else {})
         )
 
     def elaborate(self, platform):
@@ -171,6 +173,7 @@ class ReadEngine(wiring.Component):
                 pending.i.payload.eq(owed),
                 pending.i.payload.flits.eq(packet_left),
             ]
+        self._cutting = valid | waits
         return Mux(waits, flits, 0), waits & starts_packet, issue
 
     def _issue(self, m, pending, flits, burst, starts_packet, issue):
@@ -187,6 +190,9 @@ class ReadEngine(wiring.Component):
             pending.i.valid.eq(issue & starts_packet),
         ]
         m.d.sync += room.eq(room - Mux(issue, burst, 0) + left)
+        if self._config.recovers:
+            nothing = ~self._cutting & (pending.level == 0)
+            m.d.comb += self.idle.eq(nothing & (room == most))
 
     def _answer(self, m, pending, flits):
         head = self.o.head

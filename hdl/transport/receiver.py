@@ -43,6 +43,12 @@ class Depacketizer(wiring.Component):
         Whether packets may carry payload. Where none does the header is not kept, and what should
         follow one all the same is swallowed.
 
+    Members
+    -------
+    i : flits of one channel
+    o : beats
+    clear : forget the packet under way; where contexts outlive failures
+
     Timing
     ------
     No latency: a payload flit is a `Beat` in the same cycle. Header flits take a cycle each and
@@ -57,6 +63,7 @@ class Depacketizer(wiring.Component):
                 "i": In(stream.Signature(ChannelFlit(config))),
                 "o": Out(stream.Signature(Beat(config))),
             }
+            | ({"clear": In(1)} if config.recovers else {})
         )
 
     def elaborate(self, platform):
@@ -75,6 +82,9 @@ class Depacketizer(wiring.Component):
         after_header = Signal()  # the next beat is the first of its packet
         with m.If(transfer):
             m.d.sync += after_header.eq(completes)
+        if self._config.recovers:
+            with m.If(self.clear):
+                m.d.sync += after_header.eq(0)
 
         swallowed = collecting | (completes & ~i.payload.last)
         if not self._has_payload:
@@ -102,6 +112,9 @@ class Depacketizer(wiring.Component):
             m.d.sync += completes.eq(i.payload.first)
             with m.If(i.payload.first):
                 m.d.sync += earlier.eq(i.payload.data)
+        if self._config.recovers:
+            with m.If(self.clear):
+                m.d.sync += completes.eq(0)
         return earlier, completes, i.payload.first
 
 
@@ -125,6 +138,14 @@ class Receiver(wiring.Component):
     flits_N : of a channel of ``whole``: flits of payload that the packet at ``channel_N`` has
     credit : credits to return, one bit a channel
 
+    Where contexts outlive failures:
+
+    takes : what arrives in this cycle counts
+    open : the link's end is UP; while it is not, packets of which only a part has come are
+        forgotten, once those before them have been given
+    cut : by channel, nothing more will come of the packet at ``channel_N``
+    empty : no queue holds anything
+
     Timing
     ------
     No latency without a queue, one cycle with one. A credit is returned in the cycle in which the
@@ -146,12 +167,24 @@ class Receiver(wiring.Component):
                 for number in self._channels
             }
             | {f"flits_{number}": Out(range(config.payload_flits + 2)) for number in self._whole}
+            | (self._recovery() if config.recovers else {})
         )
+
+    @staticmethod
+    def _recovery():
+        return {
+            "takes": In(1, init=1),
+            "open": In(1, init=1),
+            "cut": Out(VIRTUAL_CHANNELS),
+            "empty": Out(1),
+        }
 
     def elaborate(self, platform):
         m = Module()
         config = self._config
         flit = self.link.flit
+        taken = self.link.valid & self.takes if config.recovers else self.link.valid
+        levels = []
         for number, depth in self._channels.items():
             m.submodules[f"depacketizer_{number}"] = depacketizer = Depacketizer(
                 config, has_payload=carries_payload(number)
@@ -160,7 +193,7 @@ class Receiver(wiring.Component):
             arrives = Signal(name=f"arrives_{number}")
             arrived = Signal(ChannelFlit(config), name=f"arrived_{number}")
             m.d.comb += [
-                arrives.eq(self.link.valid & (flit.channel == number)),
+                arrives.eq(taken & (flit.channel == number)),
                 arrived.first.eq(flit.first),
                 arrived.last.eq(flit.last),
                 arrived.response.eq(flit.response),
@@ -183,6 +216,15 @@ class Receiver(wiring.Component):
                     queue.i.payload.eq(arrived),
                     self.credit[number].eq(queue.o.valid & queue.o.ready),
                 ]
+                levels.append(queue.level)
+            if config.recovers:
+                held = levels[-1] if depth else 0
+                m.d.comb += [
+                    self.cut[number].eq(~self.open & (held == 0)),
+                    depacketizer.clear.eq(self.cut[number]),
+                ]
+        if config.recovers:
+            m.d.comb += self.empty.eq(~Cat(levels).any())
         return m
 
     def _hold(self, m, number, depth, arrives, arrived, queue, depacketizer):
@@ -212,3 +254,7 @@ class Receiver(wiring.Component):
             depacketizer.i.payload.eq(queue.o.payload),
             queue.o.ready.eq(depacketizer.i.ready & packets.o.valid),
         ]
+        if config.recovers:
+            # What is left when no packet is whole is the beginning of one that was cut.
+            with m.If(~self.open & (packets.level == 0)):
+                m.d.comb += queue.o.ready.eq(1)

@@ -7,7 +7,12 @@ from amaranth.lib.wiring import In, Out
 from ..config import SwitchConfig
 from ..interfaces import Beat, MessageClass, carries_payload
 
-__all__ = ["Route", "RoutedBeat"]
+__all__ = ["Route", "RoutedBeat", "everyone"]
+
+
+def everyone(config: SwitchConfig) -> int:
+    """The mask of all ranks."""
+    return (1 << config.ranks) - 1
 
 
 class RoutedBeat(data.StructLayout):
@@ -36,7 +41,8 @@ class Route(wiring.Component):
     A request goes where its address lies in the map: rank r's memory begins at r times the window.
     It is refused unless all of its bytes lie in one rank's memory, its flits fit one packet, and
     its payload is what its header says. So each request has one packet as its answer. An answer
-    goes to the rank that its header names; without such a rank it is dropped.
+    goes to the rank that its header names; without such a rank it is dropped. Where links may go
+    down, a rank whose link is not UP as its first flit comes is as none.
 
     Parameters
     ----------
@@ -50,6 +56,7 @@ class Route(wiring.Component):
     o : those that go on (`RoutedBeat`)
     refused : requests that do not (`Beat`)
     dropped : an answer ends here in this cycle
+    reachable : ports that packets may go to, where contexts outlive failures
 
     Timing
     ------
@@ -67,6 +74,7 @@ class Route(wiring.Component):
                 "refused": Out(stream.Signature(Beat(config))),
                 "dropped": Out(1),
             }
+            | ({"reachable": In(config.ranks, init=everyone(config))} if config.recovers else {})
         )
 
     @property
@@ -76,6 +84,8 @@ class Route(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         target, address, valid = self._find(m)
+        if self._config.recovers:
+            valid = self._reach(m, target, valid)
         held, goes, full = Signal(RoutedBeat(self._config)), Signal(), Signal()
         leaves = Signal()
         m.d.comb += self.i.ready.eq(~full | leaves)
@@ -104,6 +114,15 @@ class Route(wiring.Component):
                 leaves.eq(~goes | self.o.ready),
             ]
         return m
+
+    def _reach(self, m, target, valid):
+        """Whether the packet may go on, decided at its first beat."""
+        decided = Signal()
+        now = Signal()
+        m.d.comb += now.eq(valid & (target & self.reachable).any())
+        with m.If(self.i.valid & self.i.ready & self.i.payload.first):
+            m.d.sync += decided.eq(now)
+        return Mux(self.i.payload.first, now, decided)
 
     def _find(self, m):
         """Of the packet at the input: its target, the address there, and whether it may go on."""

@@ -11,6 +11,7 @@ from ..config import SwitchConfig
 from ..interfaces import (
     VIRTUAL_CHANNELS,
     LinkSignature,
+    LinkState,
     MessageClass,
     PacketSource,
     Response,
@@ -66,21 +67,27 @@ class CreditCounter(wiring.Component):
     available : credits in hand
     spend : credits that a packet takes as it starts, 0 for none; never more than ``available``
     returned : the far end freed the room of one flit
+    renewed : all are in hand, whatever was spent; where the counter ``renews``
     """
 
-    def __init__(self, initial: int, *, longest: int):
+    def __init__(self, initial: int, *, longest: int, renews: bool = False):
         self._initial = initial
+        self._renews = renews
         super().__init__(
             {
                 "available": Out(range(initial + 1), init=initial),
                 "spend": In(range(longest + 1)),
                 "returned": In(1),
             }
+            | ({"renewed": In(1)} if renews else {})
         )
 
     def elaborate(self, platform):
         m = Module()
         m.d.sync += self.available.eq(self.available - self.spend + self.returned)
+        if self._renews:
+            with m.If(self.renewed):
+                m.d.sync += self.available.eq(self._initial)
         return m
 
 
@@ -100,6 +107,8 @@ class Transmitter(wiring.Component):
     link_credit : credits to send along (they are for the other direction)
     returned : credits that came back, one bit a channel
     starved : by source: a head waits and its channel lacks credits
+    state : of the link's end (`LinkState`), to send along; idle : no packet is under way or waits;
+        where contexts outlive failures
 
     Timing
     ------
@@ -115,7 +124,8 @@ class Transmitter(wiring.Component):
     Ordering and stalls
     -------------------
     A packet is taken only with credits for the longest of its source and is never interrupted, so
-    it waits only where its payload does. Who goes next: `LinkArbiter`.
+    it waits only where its payload does. Who goes next: `LinkArbiter`. While its end is not UP all
+    credits are in hand, so what is offered goes without waiting; while it is CLEAN none starts.
     """
 
     def __init__(
@@ -139,6 +149,7 @@ class Transmitter(wiring.Component):
                 "returned": In(VIRTUAL_CHANNELS),
                 "starved": Out(len(self._sources)),
             }
+            | ({"state": In(LinkState), "idle": Out(1)} if config.recovers else {})
         )
 
     def elaborate(self, platform):
@@ -157,6 +168,13 @@ class Transmitter(wiring.Component):
         channel, flits, header = self._held(m)
         self._choose(m, flits, idle)
         self._send(m, channel, flits, header)
+        if self._config.recovers:
+            outside = [getattr(self, source.name) for source in self._sources]
+            waits = Cat(port.head.valid for port in (*self._ports, *outside)).any()
+            m.d.comb += [
+                self.link.state.eq(self.state),
+                self.idle.eq(idle & ~self._granted.any() & ~waits),
+            ]
         return m
 
     def _port(self, m, source):
@@ -227,8 +245,10 @@ class Transmitter(wiring.Component):
         available, spent = {}, {}  # by channel; spent in the cycle before
         for number in sorted({spec.channel for spec in self._sources}):
             m.submodules[f"credits_{number}"] = counter = CreditCounter(
-                self._credits[number], longest=config.packet_flits
+                self._credits[number], longest=config.packet_flits, renews=config.recovers
             )
+            if config.recovers:
+                m.d.comb += counter.renewed.eq(self.state != LinkState.UP)
             available[number] = counter.available
             if config.sliced:
                 spent[number] = Signal(name=f"spent_{number}")
@@ -260,6 +280,8 @@ class Transmitter(wiring.Component):
                 self.starved[index].eq(port.head.valid & ~covered),
             ]
             eligible.append(port.head.valid & covered)
+        if config.recovers:
+            return Mux(self.state == LinkState.CLEAN, 0, Cat(eligible))
         return Cat(eligible)
 
     def _send(self, m, channel, flits, header):

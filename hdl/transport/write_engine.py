@@ -49,6 +49,8 @@ class WriteEngine(wiring.Component):
     i : write packets (`Beat`); payload bytes stand in the byte lanes of their address
     aw*, w*, b* : the write channels of `Axi4Signature`
     o : write responses, packets without payload
+    cut : nothing more comes of the packet at ``i``; idle : no packet is here and nothing is owed;
+        where contexts outlive failures
 
     Timing
     ------
@@ -62,6 +64,7 @@ class WriteEngine(wiring.Component):
     Bytes before the address and behind the length are not strobed. Room for the response is
     reserved before the address goes out, so ``bready`` is always 1. A packet without payload
     touches nothing; it waits until those before it are answered, and is then answered with OKAY.
+    A packet that is cut is written to the end of its bursts, with no byte strobed.
     """
 
     def __init__(self, config: SwitchConfig, *, source: int, inc: bool = True):
@@ -85,17 +88,18 @@ class WriteEngine(wiring.Component):
                 "bvalid": In(1),
                 "bready": Out(1),
             }
+            | ({"cut": In(1), "idle": Out(1)} if config.recovers else {})
         )
 
     def elaborate(self, platform):
         m = Module()
         m.submodules.pending = pending = Queue(PendingWrite, depth=OUTSTANDING)
         m.submodules.answers = answers = Queue(Answer, depth=OUTSTANDING)
-        self._write(m, pending)
+        self._write(m, pending, answers)
         self._answer(m, pending, answers)
         return m
 
-    def _write(self, m, pending):
+    def _write(self, m, pending, answers):
         config = self._config
         beat = self.i.payload
         header = beat.header
@@ -175,6 +179,33 @@ class WriteEngine(wiring.Component):
                 self.wstrb.eq(self._strobe(beat, offset, end)),
                 to_page_end.eq(remaining - 1),
             ]
+        if config.recovers:
+            under_way = self._pad(m, accept & ~beat.empty, beats, to_page_end)
+            waits = under_way | self.awvalid | self.wvalid | second_waits
+            owes = (pending.level != 0) | (answers.level != 0)
+            m.d.comb += self.idle.eq(~waits & ~owes)
+
+    def _pad(self, m, accepts, beats, to_page_end):
+        """Write what a cut packet lacks, with no byte strobed; whether a packet is under way."""
+        beat = self.i.payload
+        under_way = Signal()
+        left = Signal.like(beats)  # of its beats
+        pads = self.cut & under_way & ~self.i.valid & (~self.wvalid | self.wready)
+        with m.If(accepts):
+            m.d.sync += [
+                under_way.eq(~beat.last),
+                left.eq(Mux(beat.first, beats, left - 1)),
+            ]
+        with m.Elif(pads):
+            m.d.sync += [
+                self.wvalid.eq(1),
+                self.wstrb.eq(0),
+                self.wlast.eq((left == 1) | (to_page_end == 0)),
+                to_page_end.eq(to_page_end - 1),
+                left.eq(left - 1),
+                under_way.eq(left != 1),
+            ]
+        return under_way
 
     def _strobe(self, beat, offset, end):
         """Bytes of this beat that the packet covers."""
