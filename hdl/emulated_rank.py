@@ -71,12 +71,16 @@ class FlagWatch(wiring.Component):
 class RankProgram(wiring.Component):
     """For each of ``count`` operations: wait ``delay`` cycles, arrive, wait for the flag.
 
+    What the link may have lost is said again, from the first word on: if it had come, it is refused
+    the second time, and counts once.
+
     Members
     -------
     go : start
     posts, words : where there are several contexts: write the words of the context's window before
         each arrival, but for the first, which is that
     hasty : likewise: go on as soon as the arrival is issued, as a rank does that is out of step
+    lost : likewise: an arrival may not have come
     count, epoch, delay : see the registers of the same name
     arrival : to the endpoint
     flag_epoch : epoch of the last flag; the wait ends when it is the awaited one or a later one
@@ -104,7 +108,7 @@ class RankProgram(wiring.Component):
     @staticmethod
     def _posting():
         words = In(WORD_BITS).array(len(WINDOW_WORDS) - 1)
-        return {"posts": In(1), "words": words, "hasty": In(1)}
+        return {"posts": In(1), "words": words, "hasty": In(1), "lost": In(1)}
 
     def elaborate(self, platform):
         m = Module()
@@ -130,9 +134,7 @@ class RankProgram(wiring.Component):
                     m.d.comb += self.arriving.eq(1)
                     m.next = "ARRIVE"
                     if self._windows:
-                        m.d.sync += word.eq(1)
-                        with m.If(self.posts):
-                            m.next = "POST"
+                        self._begin(m, word)
             if self._windows:
                 with m.State("POST"):
                     last = word == len(self.words)
@@ -145,11 +147,20 @@ class RankProgram(wiring.Component):
                         m.d.sync += word.eq(word + 1)
                         with m.If(last):
                             m.next = "ARRIVE"
+                    with m.If(self.lost):
+                        self._begin(m, word)
             with m.State("ARRIVE"):
                 m.d.comb += self.arrival.valid.eq(1)
                 with m.If(self.arrival.ready):
                     m.next = "WAIT"
+                if self._windows:
+                    with m.If(self.lost):
+                        self._begin(m, word)
             with m.State("WAIT"):
+                if self._windows:
+                    with m.If(self.lost):
+                        m.next = "ARRIVE"
+                        self._begin(m, word)
                 with m.If((reached | self.hasty) if self._windows else reached):
                     m.d.sync += [left.eq(left - 1), epoch.eq(epoch + 1), waited.eq(0)]
                     m.next = "DELAY"
@@ -157,6 +168,12 @@ class RankProgram(wiring.Component):
                         m.d.sync += self.done.eq(1)
                         m.next = "IDLE"
         return m
+
+    def _begin(self, m, word):
+        """Write the words of the window first, if it writes any."""
+        m.d.sync += word.eq(1)
+        with m.If(self.posts):
+            m.next = "POST"
 
 
 class ArrivalMerge(wiring.Component):
@@ -244,7 +261,9 @@ class EmulatedRank(wiring.Component):
         else:
             connect(m, endpoint.axi, memory.axi)
             connect(m, memory.storage, flipped(self.storage))
-        programs = [self._program(m, registers, context) for context in range(config.contexts)]
+        programs = [
+            self._program(m, registers, context, endpoint) for context in range(config.contexts)
+        ]
         self._connect_arrivals(m, programs, endpoint)
         self._set_memory(m, registers, memory)
 
@@ -258,7 +277,7 @@ class EmulatedRank(wiring.Component):
             self._make_traffic(m, registers, endpoint)
         return m
 
-    def _program(self, m, registers, context):
+    def _program(self, m, registers, context, endpoint):
         """One context's program and what it polls; with their registers."""
         config = self._config
         prefix = "" if config.contexts == 1 else f"{context}_"
@@ -276,6 +295,7 @@ class EmulatedRank(wiring.Component):
             program.epoch.eq(register("epoch")),
             program.delay.eq(register("delay")),
             program.flag_epoch.eq(watch.flag[:32]),
+            *([program.lost.eq(endpoint.arrivals_lost)] if config.recovers else []),
             self.done[context].eq(program.done),
             watch.address.eq(register("flag_address")),
             register("flag").eq(watch.flag),
@@ -342,6 +362,7 @@ class EmulatedRank(wiring.Component):
         m.d.comb += [
             traffic.go.eq(self.traffic_go),
             traffic.now.eq(self.now),
+            *([traffic.up.eq(endpoint.up)] if config.recovers else []),
             self.traffic_done.eq(traffic.done),
         ]
         for value in traffic_settings(config):

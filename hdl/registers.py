@@ -21,7 +21,14 @@ from .accelerator.recovery import WATCHDOG_BITS
 from .accelerator.totals import CONTEXT_TOTALS, port_totals
 from .accelerator.window import WINDOW_WORDS, WORD_BITS
 from .config import DEFAULT_FORMATS, KNOWN_FORMATS, KNOWN_OPERATIONS, SwitchConfig
-from .interfaces import Axi4LiteSignature, Collective, Format, Operation, Response
+from .interfaces import (
+    Axi4LiteSignature,
+    Collective,
+    Format,
+    LinkState,
+    Operation,
+    Response,
+)
 from .traffic.settings import traffic_settings, traffic_totals
 
 __all__ = [
@@ -46,6 +53,8 @@ __all__ = [
 
 #: What the first register reads: "TGAT".
 IDENTITY = 0x54474154
+#: What an end of a link says of itself; SILENT it only hears.
+LINK_STATES = (LinkState.UP, LinkState.DOWN, LinkState.CLEAN)
 WORD_BYTES = 4
 PAGE_WORDS = 256
 PAGE_BYTES = PAGE_WORDS * WORD_BYTES
@@ -306,12 +315,16 @@ def switch_registers(config: SwitchConfig) -> list[Register]:
 
 def port_registers(config: SwitchConfig) -> list[Register]:
     """What goes through the switch's ports and how it ends, where there are several contexts."""
+    states = ", ".join(f"{each.value} {each.name}" for each in LINK_STATES)
     return [
-        register
-        for total in port_totals(config)
-        for register in _each(
-            config, total.name, "ro", total.bits, f"{total.meaning} since clear, rank"
-        )
+        *(
+            register
+            for total in port_totals(config)
+            for register in _each(
+                config, total.name, "ro", total.bits, f"{total.meaning} since clear, rank"
+            )
+        ),
+        *_each(config, "link_state", "ro", 2, f"{states}; of the link's end at the port of rank"),
     ]
 
 
@@ -321,6 +334,11 @@ def system_registers(config: SwitchConfig) -> list[Register]:
         Register("traffic_go", "wo", 1, "starts every rank's traffic generator in the same cycle"),
         Register("traffic_done", "ro", config.ranks,
                  "ranks whose ordinary requests are all answered"),
+    ]  # fmt: skip
+    links = [
+        Register("links_up", "rw", config.ranks,
+                 "ranks whose links carry what is sent; the others' lose it",
+                 (1 << config.ranks) - 1),
     ]  # fmt: skip
     starts = [
         Register("go", "wo", 1, "starts every rank's program in the same cycle"),
@@ -339,6 +357,7 @@ def system_registers(config: SwitchConfig) -> list[Register]:
         Register("link_latency", "rw", 15,
                  "cycles of each link, held to 2..link_latency_max; change it while idle",
                  config.link_latency),
+        *(links if config.recovers else ()),
         Register("now", "ro", 32, "cycles since reset"),
         *(traffic if config.forwards else ()),
     ]  # fmt: skip

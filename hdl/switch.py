@@ -13,7 +13,7 @@ from .accelerator.totals import CONTEXT_TOTALS, Totals, port_totals
 from .accelerator.trace import RankTrace, WaveTrace
 from .accelerator.trace_buffer import TraceBuffer
 from .config import SwitchConfig
-from .interfaces import LinkSignature, Response, is_inc
+from .interfaces import LinkSignature, LinkState, Response, is_inc
 from .registers import (
     PORT_PAGE,
     SWITCH_PAGE,
@@ -90,8 +90,7 @@ class Switch(wiring.Component):
         self._clear = registers.clear_written
         if config.recovers:
             self._soft_reset = registers.soft_reset_written
-            forgets = registers.forget_written
-            m.d.comb += accelerator.lost.eq(Mux(forgets, registers.forget, 0))
+            self._watch_links(m, registers, accelerator, ports)
         banks = self._context_banks(m, registers)
         for context, bank in enumerate(banks):
             self._context(m, context, bank, accelerator)
@@ -100,7 +99,7 @@ class Switch(wiring.Component):
             m.submodules.port_registers = counted = RegisterBank(
                 port_registers(config), page=PORT_PAGE
             )
-            self._count_ports(m, counted, accelerator)
+            self._count_ports(m, counted, accelerator, ports)
             buses.append(counted.bus)
         if config.trace_records:
             buses.append(self._trace(m, accelerator))
@@ -240,8 +239,30 @@ class Switch(wiring.Component):
             with m.If(ended.valid):
                 m.d.sync += kept.eq(getattr(ended, name))
 
-    def _count_ports(self, m, registers, accelerator):
-        """What goes through each port, and how it ended."""
+    def _watch_links(self, m, registers, accelerator, ports):
+        """Which links are up, and what that means for what is owed and under way."""
+        up = Signal(self._config.ranks, name="links_up")
+        forgotten = Mux(registers.forget_written, registers.forget, 0)
+        m.d.comb += [
+            up.eq(Cat(port.state == LinkState.UP for port in ports)),
+            accelerator.up.eq(up),
+            accelerator.lost.eq(forgotten | ~up),
+        ]
+        for rank, port in enumerate(ports):
+            # Ordinary packets that found the link UP and wait for their turn to go there.
+            coming = Cat(
+                getattr(other, f"to_core_{name}").valid
+                & getattr(other, f"to_core_{name}").payload.target[rank]
+                for other in ports
+                for name in (Core.CLASSES if self._config.forwards else ())
+            )
+            m.d.comb += [
+                port.reachable.eq(up),
+                port.quiet.eq(~accelerator.busy[rank] & ~coming.any()),
+            ]
+
+    def _count_ports(self, m, registers, accelerator, links):
+        """What goes through each port, and how it ended; how its link is."""
         events = port_totals(self._config)
         for rank, port in enumerate(accelerator.ports):
             m.submodules[f"port_totals_{rank}"] = totals = Totals(events)
@@ -261,7 +282,9 @@ class Switch(wiring.Component):
                 "read_decerr": data.valid & decerr,
                 "write_slverr": responses.valid & (status == Response.SLVERR),
                 "write_decerr": responses.valid & (status == Response.DECERR),
+                "links_lost": links[rank].lost,
             }
+            m.d.comb += getattr(registers, f"link_state_{rank}").eq(links[rank].state)
             for total in events:
                 register = getattr(registers, f"{total.name}_{rank}")
                 m.d.comb += [

@@ -101,6 +101,9 @@ class System(wiring.Component):
             connect(m, switch.rank_trace[rank], flipped(self.rank_trace[rank]))
             self._connect_storage(m, rank, emulated)
             buses.append(emulated.bus)
+            if config.recovers:
+                carries = registers.links_up[rank]
+                m.d.comb += [up.up.eq(carries), down.up.eq(carries)]
             m.d.comb += [
                 up.latency.eq(latency),
                 down.latency.eq(latency),

@@ -35,6 +35,7 @@ from hdl.transport.axi_share import AxiShare
 from hdl.transport.core import Core
 from hdl.transport.endpoint import Arrival, Endpoint
 from hdl.transport.link import Link
+from hdl.transport.link_end import LinkEnd
 from hdl.transport.port import Port
 from hdl.transport.receiver import Receiver
 from hdl.transport.route import Route
@@ -355,6 +356,7 @@ def component_ports() -> dict[str, Callable[[], str]]:
     beats = "beats of that virtual channel (here a rank's)"
     return {
         "ports_link": lambda: ports(Link(config)),
+        "ports_link_end": lambda: ports(LinkEnd()),
         "ports_transmitter": lambda: ports(
             Transmitter(config, sources, channels.credits_to_switch(config)),
             others={spec.name: source for spec in sources},

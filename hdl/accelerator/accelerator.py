@@ -95,6 +95,7 @@ class Accelerator(wiring.Component):
         built
     upkeep : by context (`Upkeep`), where contexts outlive failures
     lost : ranks whose link was reset, so that nothing that they owe will come; likewise
+    up, busy : ranks whose link is UP; those that something here may still go to; likewise
     owed_reads, owed_writes : by rank, packets that it owes each context; likewise
     reading, writing, waits_* : what `Counters` counts
     traces, rank_trace : for observers, by context and by rank
@@ -137,6 +138,8 @@ class Accelerator(wiring.Component):
             members |= {
                 "upkeep": In(Upkeep(config)).array(config.contexts),
                 "lost": In(ranks),
+                "up": In(ranks, init=(1 << ranks) - 1),
+                "busy": Out(ranks),
                 "owed_reads": owed,
                 "owed_writes": owed,
             }
@@ -216,11 +219,13 @@ class Accelerator(wiring.Component):
     def _start(self, m):
         """Doorbells and instructions."""
         contexts = self._contexts
+        self._arriving = []  # by rank, an arrival waits at its doorbell
         for context, posting in zip(contexts, self.postings, strict=True):
             connect(m, flipped(posting), context.posting)
         for rank, port in enumerate(self.ports):
             m.submodules[f"doorbell_{rank}"] = doorbell = Doorbell(self._config, port=rank)
             self._connect_arrivals(m, rank, port.arrivals, doorbell.i)
+            self._arriving.append(doorbell.i.valid)
             connect(m, doorbell.o, flipped(port.answers))
             m.d.comb += self.rank_trace[rank].arrival.eq(doorbell.arrive)
             for number, context in enumerate(contexts):
@@ -368,6 +373,9 @@ class Accelerator(wiring.Component):
                 self.stray[rank].eq(table.stray),
             ]
             for number, context in enumerate(self._contexts):
+                if config.recovers:
+                    flag = valid & is_flag & (header.context == number)
+                    m.d.comb += context.flag_answered[rank].eq(flag)
                 m.d.comb += [
                     context.acknowledge[rank].eq(answered & (context_of == number)),
                     context.acknowledged_slot[rank].eq(slot),
@@ -517,6 +525,8 @@ class Accelerator(wiring.Component):
             m.d.comb += self.owed_writes[rank].eq(Cat(owed.writes))
             for number, context in enumerate(self._contexts):
                 m.d.comb += context.idle[rank].eq(owed.idle[number])
+            uses = Cat(self._arriving[rank], *(context.uses[rank] for context in self._contexts))
+            m.d.comb += self.busy[rank].eq(uses.any())
         for late, failing in zip(self._late, self.upkeep, strict=True):
             for name, events in zip(LATE, zip(*late, strict=True), strict=True):
                 m.d.comb += getattr(failing, name).eq(sum(events))
@@ -527,6 +537,7 @@ class Accelerator(wiring.Component):
             empty = [drop.empty for whose, drop in self._drops if whose == number]
             m.d.comb += [
                 context.clear.eq(Cat(*idle, *empty).all()),
+                context.up.eq(self.up),
                 context.watchdog.eq(failing.watchdog),
                 context.abort.eq(failing.abort),
                 context.in_band.eq(failing.in_band),

@@ -95,6 +95,8 @@ class Context(wiring.Component):
     watchdog, abort, failing, flushing, draining, aborts, abort_code, abort_rank : see `Recovery`;
         where contexts outlive failures, as what follows
     idle : ranks that owe nothing
+    up : ranks whose link is UP; uses: those that something under way may still go to
+    flag_answered : by rank, a flag's write is
     clear : no packet of a wave is in the switch on its way to a rank
     lacking : ranks whose issuer could not take a wave
     late_flags : by port, see `LateFlags`
@@ -174,6 +176,9 @@ class Context(wiring.Component):
                 "watchdog": In(WATCHDOG_BITS),
                 "abort": In(1),
                 "idle": In(ranks),
+                "up": In(ranks, init=(1 << ranks) - 1),
+                "uses": Out(ranks),
+                "flag_answered": In(ranks),
                 "clear": In(1),
                 "lacking": In(ranks),
                 "late_flags": Out(PacketSource(config)).array(ranks),
@@ -392,31 +397,44 @@ class Context(wiring.Component):
     def _recover(self, m):
         """The way back to idle when something does not come."""
         m.submodules.recovery = self._recovery = Recovery(self._config)
-        no_waves = Signal()  # between issue and acknowledgement
-        read_out, tracker = self._read_out, self._tracker
-        m.d.comb += no_waves.eq((self._waves.level == 0) & read_out.idle & (tracker.writing == 0))
-        self._watch(m, no_waves)
-        self._fail(m, no_waves)
+        m.submodules.late_flags = self._late = LateFlags(self._config, context=self._number)
+        read_out, tracker, instructions = self._read_out, self._tracker, self._instructions
+        self._no_waves = Signal()  # between issue and acknowledgement
+        self._begun = Signal()  # members have arrived for what is next
+        self._pending = Signal()  # there is anything to do
+        self._down = Signal(self._config.ranks)  # members whose links are not up
+        queued = instructions.waiting | self._posts.forming
+        waits = instructions.launch.valid | (self.in_band & self._posts.idle)
+        busy = self._controller.busy
+        m.d.comb += [
+            self._no_waves.eq((self._waves.level == 0) & read_out.idle & (tracker.writing == 0)),
+            self._begun.eq(waits & ~busy & self._barrier.arrived.any()),
+            self._pending.eq(queued | self._begun | ~self._no_waves | busy),
+            self._down.eq(self.members & ~self.up),
+            self._recovery.queued.eq(queued),
+        ]
+        self._watch(m)
+        self._fail(m)
         self._release(m)
         self._tell(m)
-        self._count(m, no_waves)
+        self._count(m)
 
-    def _watch(self, m, no_waves):
+    def _watch(self, m):
         """What is waited for, and whether it comes."""
         recovery, controller, read_out = self._recovery, self._controller, self._read_out
         barrier, flags, tracker = self._barrier, self._flag_writer, self._tracker
-        waits = self._instructions.launch.valid | (self.in_band & self._posts.idle)
-        begun = waits & ~controller.busy & barrier.arrived.any()
+        begun = self._begun
         moves = (
             (self.arrive & ~barrier.refused).any(), controller.take, controller.reserve.valid,
             read_out.release, read_out.start.valid, tracker.retire, flags.retire,
             self.acknowledge.any(),
         )  # fmt: skip
+        # A wave that has its entry, a flag or an arrival waits for ranks, whatever shares do.
+        waits = flags.sending | ~self._no_waves | begun | (controller.busy & ~self.hold)
         m.d.comb += [
             recovery.watchdog.eq(self.watchdog),
             recovery.abort.eq(self.abort),
-            # A wave that has its entry, a flag or an arrival waits for ranks, whatever shares do.
-            recovery.active.eq(flags.sending | ~no_waves | begun | (controller.busy & ~self.hold)),
+            recovery.active.eq(waits),
             recovery.progress.eq(Cat(moves).any()),
             recovery.late_flags.eq(flags.late),
             recovery.late_answers.eq(tracker.late),
@@ -424,9 +442,11 @@ class Context(wiring.Component):
             recovery.late_data.eq(read_out.waits_data),
             recovery.late_requests.eq(Mux(controller.wants, self.lacking, 0)),
             recovery.late_arrivals.eq(Mux(begun, self.members & ~barrier.arrived, 0)),
+            recovery.down.eq(self._down),
+            recovery.pending.eq(self._pending),
         ]
 
-    def _fail(self, m, no_waves):
+    def _fail(self, m):
         """The codes of what is under way, and its waves and packets out of the way."""
         recovery, controller, posts = self._recovery, self._controller, self._posts
         operations, flags = self._operations, self._flag_writer
@@ -434,17 +454,20 @@ class Context(wiring.Component):
         own_rank = Mux(self.in_band, posts.rank, 0)
         m.d.comb += [
             recovery.live.eq(operations.live),
-            recovery.queued.eq(self._instructions.waiting | posts.forming),
+            recovery.unfinished.eq(operations.unfinished),
             recovery.unformed.eq(self.in_band & self.arrived.any() & posts.idle),
             recovery.dropped.eq(posts.drop),
             recovery.take.eq(controller.take),
             recovery.controller_busy.eq(controller.busy),
-            recovery.quiet.eq(no_waves & self.clear),
+            recovery.quiet.eq(self._no_waves & self.clear),
             controller.halt.eq(recovery.failing | recovery.mark),
             controller.force.eq(recovery.force),
             operations.abort.eq(recovery.mark),
             operations.abort_code.eq(recovery.code),
             operations.abort_rank.eq(recovery.rank),
+            operations.spare.eq(recovery.spare),
+            operations.over.eq(flags.over),
+            operations.over_slot.eq(flags.over_slot),
             operations.launch_code.eq(Mux(recovery.failing, recovery.launch_code, own_code)),
             operations.launch_rank.eq(Mux(recovery.failing, recovery.launch_rank, own_rank)),
             operations.end.eq(flags.retire),
@@ -458,19 +481,22 @@ class Context(wiring.Component):
             m.d.comb += getattr(self, name).eq(getattr(recovery, name))
 
     def _release(self, m):
-        """Ranks that are fit for more, and instructions that name others."""
+        """Ranks that are fit for more, instructions that name others, and ranks in use."""
         recovery, instructions = self._recovery, self._instructions
+        uses = self._pending | self._flag_writer.sending | recovery.failing
         m.d.comb += [
             recovery.idle.eq(self.idle),
             instructions.hold.eq(recovery.failing & self._posts.idle),
-            instructions.unreachable.eq(self.unreachable),
+            instructions.unreachable.eq(recovery.draining | self._late.waiting),
+            instructions.down.eq(self._down),
+            self.unreachable.eq(recovery.draining | self._late.waiting | self._down),
+            self.uses.eq(Mux(uses, self.members, 0)),
             self.draining.eq(recovery.draining),
         ]
 
     def _tell(self, m):
         """Flags of what failed: to each rank when it owes nothing, to some later than to others."""
-        recovery, flags = self._recovery, self._flag_writer
-        m.submodules.late_flags = late = LateFlags(self._config, context=self._number)
+        recovery, flags, late = self._recovery, self._flag_writer, self._late
         # An operation that is made of some of its members has no flags for the others.
         absent = Mux(recovery.partial, ~self._posts.present, 0)
         m.d.comb += [
@@ -479,19 +505,24 @@ class Context(wiring.Component):
             flags.hold.eq(recovery.hold),
             flags.skip.eq(recovery.skip | self.unreachable | absent),
             late.missed.eq(Mux(flags.retire, flags.missed & ~absent, 0)),
+            late.keep.eq(Mux(flags.retire, self.members & ~absent, 0)),
+            late.up.eq(self.up),
+            late.answered.eq(self.flag_answered),
             late.word.eq(flags.word),
             late.idle.eq(self.idle),
-            self.unreachable.eq(recovery.draining | late.waiting),
         ]
         for rank in range(self._config.ranks):
             m.d.comb += late.flags[rank].eq(self._instructions.flags[rank])
             connect(m, late.o[rank], flipped(self.late_flags[rank]))
+            heads = (self.flags[rank].head, self.late_flags[rank].head)
+            taken = Cat(head.valid & head.ready for head in heads)
+            m.d.comb += late.sent[rank].eq(taken.any())
 
-    def _count(self, m, no_waves):
+    def _count(self, m):
         """What `Totals` counts."""
         tracker = self._tracker
         m.d.comb += [
-            self.busy.eq(self._flag_writer.sending | ~no_waves | self._controller.busy),
+            self.busy.eq(self._flag_writer.sending | ~self._no_waves | self._controller.busy),
             self.waves.eq(tracker.retire & tracker.retire_written & ~self._recovery.flushing),
             self.stall_barrier.eq(self.waits_barrier),
             self.stall_entries.eq(self.waits_entry),

@@ -86,8 +86,8 @@ class InstructionQueue(wiring.Component):
     post : check and queue (ignored while ``busy``)
     busy : the check goes on
     code, rank : how the last post ended (`Status`) and for which rank
-    unreachable : ranks that may not be named yet (DRAINING); busy posts wait while ``hold``; where
-        contexts outlive failures
+    unreachable, down : ranks that may not be named yet (DRAINING), or while their link is down
+        (LINK_DOWN); busy posts wait while ``hold``; where contexts outlive failures
     waiting : operations not yet launched; likewise
     flags_only : taken with ``post``: nothing but flags is looked at, and the operation has no more;
         present : ranks that have one; likewise
@@ -139,6 +139,7 @@ class InstructionQueue(wiring.Component):
             members |= {"enabled": In(1), "windows": In(Window(config)).array(config.ranks)}
         if config.recovers:
             members |= {"unreachable": In(config.ranks), "hold": In(1), "waiting": Out(1)}
+            members["down"] = In(config.ranks)
             members |= {"flags_only": In(1), "present": In(config.ranks)}
         super().__init__(members)
 
@@ -330,9 +331,9 @@ class InstructionQueue(wiring.Component):
         return (self._choice["collective"] != Collective.WHOLE.value) & bad
 
     @staticmethod
-    def _lowest(m, ranks):
+    def _lowest(m, ranks, name):
         """The number of the lowest bit that is set."""
-        number = Signal(4, name="lowest_draining")
+        number = Signal(4, name=f"lowest_{name}")
         for rank in reversed(range(len(ranks))):
             with m.If(ranks[rank]):
                 m.d.comb += number.eq(rank)
@@ -419,6 +420,10 @@ class InstructionQueue(wiring.Component):
         if config.subsets:
             rules.append((self._bad_ranks(), Status.BAD_RANKS, 0))
         if config.recovers:
-            draining = self.members & self.unreachable
-            rules.append((draining.any(), Status.DRAINING, self._lowest(m, draining)))
+            for name, status, ranks in (
+                ("down", Status.LINK_DOWN, self.down),
+                ("draining", Status.DRAINING, self.unreachable),
+            ):
+                named = self.members & ranks
+                rules.append((named.any(), status, self._lowest(m, named, name)))
         return rules

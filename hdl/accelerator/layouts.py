@@ -70,6 +70,8 @@ class Status(enum.Enum, shape=8):
     READ_TIMEOUT = 0x32
     WRITE_TIMEOUT = 0x33
     FLAG_TIMEOUT = 0x34
+    # Ended since a member cannot be reached; also refused when posted.
+    LINK_DOWN = 0x38
     ABORTED = 0x40
     # Ended before it began: what members have posted does not fit together.
     DISAGREES = 0x50
@@ -104,6 +106,7 @@ STATUS_MEANINGS: dict[Status, tuple[str, str]] = {
     Status.READ_TIMEOUT: ("watchdog: read data does not come, or requests do not go", "its"),
     Status.WRITE_TIMEOUT: ("watchdog: writes are not taken, or not answered", "its"),
     Status.FLAG_TIMEOUT: ("watchdog: a flag is not taken", "its"),
+    Status.LINK_DOWN: ("refused, or ended: the link to a member is down", "its"),
     Status.DISAGREES: ("members have posted different lengths, formats or ranks", "the odd one"),
     Status.ABORTED: ("a host ended it, or an operation before it in its context was ended", ""),
 }

@@ -33,7 +33,9 @@ class OperationTable(wiring.Component):
     end : the oldest operation is over
     abort, abort_code, abort_rank : all operations under way fail, the oldest with this code, the
         others as ABORTED
-    live : some are under way
+    over, over_slot : an operation has flags to send and nothing else; spare: ``abort`` leaves those
+        as they are
+    live, unfinished : some are under way; some are not over
 
     The first error of an operation stays; of several in one cycle a read error goes first, then
     the lowest port.
@@ -49,7 +51,11 @@ class OperationTable(wiring.Component):
             "abort": In(1),
             "abort_code": In(Status),
             "abort_rank": In(4),
+            "over": In(1),
+            "over_slot": In(slot),
+            "spare": In(1),
             "live": Out(1),
+            "unfinished": Out(1),
         }
         super().__init__(
             {
@@ -114,14 +120,23 @@ class OperationTable(wiring.Component):
         """Operations start and end in the order of their slots, which are a ring."""
         live = Signal(len(codes))
         oldest = Signal.like(self.ask)
-        m.d.comb += self.live.eq(live.any())
+        over = Signal(len(codes))
+        oldest_unfinished = Signal.like(self.ask)
+        m.d.comb += [self.live.eq(live.any()), self.unfinished.eq((live & ~over).any())]
         with m.If(self.launch):
             m.d.sync += live.bit_select(self.launch_slot, 1).eq(1)
         with m.If(self.end):
             m.d.sync += [live.bit_select(oldest, 1).eq(0), oldest.eq(oldest + 1)]
+            m.d.sync += over.bit_select(oldest, 1).eq(0)
+        with m.If(self.over):
+            m.d.sync += [
+                over.bit_select(self.over_slot, 1).eq(1),
+                oldest_unfinished.eq(oldest_unfinished + 1),
+            ]
         for slot, code in enumerate(codes):
-            with m.If(self.abort & live[slot] & ~self.failed[slot]):
-                first = oldest == slot
+            spared = self.spare & (over[slot] | (self.over & (self.over_slot == slot)))
+            with m.If(self.abort & live[slot] & ~self.failed[slot] & ~spared):
+                first = Mux(self.spare, oldest_unfinished + self.over, oldest) == slot
                 m.d.sync += [
                     code.eq(Mux(first, self.abort_code, Status.ABORTED)),
                     ranks[slot].eq(Mux(first, self.abort_rank, 0)),

@@ -36,9 +36,9 @@ def settle_cycles(config: SwitchConfig) -> int:
 class Recovery(wiring.Component):
     """One context's watchdog, and the way back to idle.
 
-    When nothing has moved for ``watchdog`` cycles, or a host says so, what is under way ends: the
-    oldest operation with a code that names what was waited for and the rank, those behind it and
-    those queued as ABORTED. Then, in this order:
+    When nothing has moved for ``watchdog`` cycles, a member's link goes down, or a host says so,
+    what is under way ends: the oldest operation with a code that names what was waited for and the
+    rank, those behind it and those queued as ABORTED. Then, in this order:
 
     1. *Flush*: waves leave the tables without what they lack, packets that have not left the switch
        are dropped, write-phase slots retire.
@@ -49,10 +49,11 @@ class Recovery(wiring.Component):
     -------
     watchdog : cycles without progress that end an operation; 0 is never
     abort : end what is under way now (one cycle)
+    down, pending : members whose link is not UP; something is under way that needs all members
     active, progress : something is under way that waits for ranks alone; it moved
     late_flags, late_answers, late_room, late_data, late_requests, late_arrivals : ranks that are
         waited for; see `WAITS`
-    live : operations are launched and not over
+    live, unfinished : operations are launched and their flags not sent; they are not over
     queued : operations are not launched yet
     take : one is launched
     controller_busy : an operation is being cut into waves
@@ -64,7 +65,7 @@ class Recovery(wiring.Component):
     idle : ranks that owe nothing
     flushing : waves and packets are dropped
     failing : from the failure until flags are sent; nothing new is taken
-    mark, code, rank : in one cycle, what is launched fails
+    mark, code, rank : in one cycle, what is launched fails; spare: but not what is over
     form : post an operation of those who have arrived, to end it; partial: until flags are sent
     force, launch_code, launch_rank : a queued operation is launched as one that has failed
     hold, skip : ports whose flag must wait, or is not sent now
@@ -80,10 +81,13 @@ class Recovery(wiring.Component):
             {
                 "watchdog": In(WATCHDOG_BITS),
                 "abort": In(1),
+                "down": In(ranks),
+                "pending": In(1),
                 "active": In(1),
                 "progress": In(1),
                 **{f"late_{name}": In(ranks) for name in WAITS},
                 "live": In(1),
+                "unfinished": In(1),
                 "queued": In(1),
                 "take": In(1),
                 "controller_busy": In(1),
@@ -96,6 +100,7 @@ class Recovery(wiring.Component):
                 "flushing": Out(1),
                 "failing": Out(1),
                 "mark": Out(1),
+                "spare": Out(1),
                 "code": Out(Status),
                 "rank": Out(4),
                 "force": Out(1),
@@ -137,18 +142,23 @@ class Recovery(wiring.Component):
         return expired
 
     def _blame(self, m):
-        """The code of the first thing that is waited for, and the lowest rank that owes it."""
+        """Whether a link ends what is under way; the code of that, or else of the first thing that
+        is waited for, and the lowest rank that owes it.
+        """
+        cut = Signal()
         code, rank = Signal(Status, init=Status.ABORTED), Signal(4)
-        for name, (status, _) in reversed(WAITS.items()):
-            late = getattr(self, f"late_{name}")
+        waits = [(getattr(self, f"late_{name}"), status) for name, (status, _) in WAITS.items()]
+        cut_off = Mux(cut, self.down, 0)
+        for late, status in reversed([(cut_off, Status.LINK_DOWN), *waits]):
             with m.If(late.any()):
                 m.d.comb += code.eq(status)
                 for number in reversed(range(self._config.ranks)):
                     with m.If(late[number]):
                         m.d.comb += rank.eq(number)
-        return code, rank
+        m.d.comb += cut.eq(self.down.any() & self.pending)
+        return cut, code, rank
 
-    def _end(self, m, expired, blamed_code, blamed_rank):
+    def _end(self, m, expired, cut, blamed_code, blamed_rank):
         """From the failure back to idle."""
         ranks = self._config.ranks
         cause_left = Signal()  # no operation has been given the cause yet
@@ -166,14 +176,15 @@ class Recovery(wiring.Component):
         with m.FSM(name="recovery"):
             with m.State("RUN"):
                 m.d.comb += self._timed.eq(self.active)
-                with m.If(expired | self.abort):
+                with m.If(expired | cut | self.abort):
                     m.d.comb += [self.mark.eq(1), self._restart.eq(1)]
+                    m.d.comb += self.spare.eq(cut & ~self.abort)
                     m.d.sync += [
                         self.aborts.eq(self.aborts + 1),
                         self.abort_code.eq(self.code),
                         self.abort_rank.eq(self.rank),
                         blamed.eq(~self.abort),
-                        cause_left.eq(~self.live),
+                        cause_left.eq(~Mux(self.spare, self.unfinished, self.live)),
                     ]
                     m.next = "FLUSH"
             with m.State("FLUSH"):

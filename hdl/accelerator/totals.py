@@ -33,6 +33,7 @@ def port_totals(config: SwitchConfig) -> tuple[Total, ...]:
         Total("read_decerr", "beats of read data with DECERR"),
         Total("write_slverr", "write responses with SLVERR"),
         Total("write_decerr", "write responses with DECERR"),
+        Total("links_lost", "times that the link went down"),
     )
 
 

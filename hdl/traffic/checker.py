@@ -1,6 +1,6 @@
 """Answers: each finds its request by tag, is compared, timed and counted."""
 
-from amaranth import Cat, Const, Module, Mux, Signal, unsigned
+from amaranth import Cat, Const, Module, Mux, ResetInserter, Signal, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -9,7 +9,7 @@ from ..config import SwitchConfig
 from ..interfaces import Beat, Response
 from ..stream import Queue
 from .sequence import Choice
-from .settings import traffic_totals
+from .settings import GENERATION_BITS, traffic_totals
 from .words import flit_words
 
 __all__ = ["TrafficChecker"]
@@ -36,6 +36,13 @@ class TrafficChecker(wiring.Component):
 
     An answer is a request's if its tag is outstanding for that kind and for the rank that answers.
     All others are strays. Tags are used again only after all others have been.
+
+    Where contexts outlive failures:
+
+    up : the rank's link is UP. What is outstanding when it goes down counts as lost
+    timeout : cycles after which an answer is given up; 0: never
+    generation : of the next request. It goes up by one whenever answers are lost or given up, so
+        one that comes all the same is a stray, even where its tag is in use again
     """
 
     def __init__(self, config: SwitchConfig, *, rank: int):
@@ -58,7 +65,12 @@ class TrafficChecker(wiring.Component):
                 "idle": Out(1),
             }
             | {value.name: Out(value.width) for value in traffic_totals(config)}
+            | (self._recovery() if config.recovers else {})
         )
+
+    @staticmethod
+    def _recovery():
+        return {"up": In(1, init=1), "timeout": In(32), "generation": Out(GENERATION_BITS)}
 
     def elaborate(self, platform):
         m = Module()
@@ -70,6 +82,8 @@ class TrafficChecker(wiring.Component):
         ends = Signal()
         m.d.comb += ends.eq(valid & expected & beat.last)
         self._give_tags(m, tag, ends)
+        if self._config.recovers:
+            self._lose(m, ends)
         bad, wrong = self._compare(m, beat, valid, write, entry)
         self._count(m, ends, bad, wrong, valid & ~expected & beat.last, entry)
         return m
@@ -90,7 +104,10 @@ class TrafficChecker(wiring.Component):
         """The request of a tag, and whether an answer to it is due."""
         config = self._config
         count = config.traffic_requests
-        layout = data.StructLayout({"choice": Choice(config), "asked": unsigned(32)})
+        fields = {"choice": Choice(config), "asked": unsigned(32)}
+        if config.recovers:
+            fields["generation"] = unsigned(GENERATION_BITS)
+        layout = data.StructLayout(fields)
         m.submodules.entries = entries = Memory(
             shape=layout, depth=count, init=[], attrs={"ram_style": "distributed"}
         )
@@ -109,13 +126,19 @@ class TrafficChecker(wiring.Component):
             & (choice.write == write)
             & (choice.destination == beat.header.source)
         )
+        if config.recovers:
+            m.d.comb += put.data.generation.eq(self.generation)
+            expected = expected & (get.data.generation == beat.header.generation) & self.up
+            self._entries = entries
         return get.data, expected
 
     def _give_tags(self, m, tag, ends):
         """Tags that were never used come first, then those given back, the oldest first."""
         count = self._config.traffic_requests
-        m.submodules.free = free = Queue(unsigned(max(1, (count - 1).bit_length())), depth=count)
-        unused = Signal(range(count + 1))
+        free = Queue(unsigned(max(1, (count - 1).bit_length())), depth=count)
+        m.submodules.free = ResetInserter(~self.up)(free) if self._config.recovers else free
+        self._free, self._unused = free, Signal(range(count + 1), name="unused")
+        unused = self._unused
         fresh = unused != count
         m.d.comb += [
             free.i.valid.eq(ends),
@@ -131,6 +154,28 @@ class TrafficChecker(wiring.Component):
             m.d.sync += self._busy.bit_select(tag, 1).eq(0)
         with m.If(self.taken):
             m.d.sync += self._busy.bit_select(self.tag, 1).eq(1)
+
+    def _lose(self, m, ends):
+        """Answers that will not come: those of a link that went down, and those given up."""
+        count = self._config.traffic_requests
+        look = self._entries.read_port(domain="comb")
+        tag, expires, was_up = Signal(range(count)), Signal(), Signal(init=1)
+        late = (self.now - look.data.asked)[: len(self.now)] > self.timeout
+        gives_up = self._busy.bit_select(tag, 1) & (self.timeout != 0) & late
+        m.d.comb += [look.addr.eq(tag), expires.eq(gives_up & ~ends & self.up)]
+        # One tag a cycle is looked at, and given back where no other one is.
+        m.d.sync += [tag.eq(Mux(tag == count - 1, 0, tag + 1)), was_up.eq(self.up)]
+        with m.If(expires):
+            m.d.comb += [self._free.i.valid.eq(1), self._free.i.payload.eq(tag)]
+            m.d.sync += self._busy.bit_select(tag, 1).eq(0)
+        with m.If(~self.up):
+            m.d.sync += [self._busy.eq(0), self._unused.eq(0)]
+        with m.If(expires | (was_up & ~self.up)):
+            m.d.sync += self.generation.eq(self.generation + 1)
+        outstanding = sum(self._busy[index] for index in range(count)) + self.taken
+        lost = Mux(self.up, 0, outstanding)
+        for total, step in ((self.lost, lost), (self.timeouts, expires)):
+            m.d.sync += total.eq(Mux(self.go, 0, total + step))
 
     def _compare(self, m, beat, valid, write, entry):
         """Whether this answer, so far, has an error response, and whether its data is wrong."""
@@ -166,6 +211,9 @@ class TrafficChecker(wiring.Component):
                 bad_before.eq(bad & ~beat.last),
                 wrong_before.eq(wrong & ~beat.last),
             ]
+        if config.recovers:
+            with m.If(~self.up):  # the packet under way has no end
+                m.d.sync += [flit.eq(0), bad_before.eq(0), wrong_before.eq(0)]
         return bad, wrong
 
     def _count(self, m, ends, bad, wrong, stray, entry):

@@ -33,6 +33,7 @@ class TrafficGenerator(wiring.Component):
     done : every request is made and answered
     requests, writes_out : packets to the endpoint
     read_data, write_responses : answers from the endpoint, taken at once
+    up : the rank's link is UP; where contexts outlive failures
 
     and one a setting (`traffic_settings`), which stays while it runs, and a total
     (`traffic_totals`).
@@ -59,6 +60,7 @@ class TrafficGenerator(wiring.Component):
                 "read_data": In(beats),
                 "write_responses": In(beats),
             }
+            | ({"up": In(1, init=1)} if config.recovers else {})
         )
 
     def elaborate(self, platform):
@@ -91,6 +93,12 @@ class TrafficGenerator(wiring.Component):
             checker.taken.eq(requester.taken),
             checker.choice.eq(sequence.choice),
         ]
+        if config.recovers:
+            m.d.comb += [
+                checker.up.eq(self.up),
+                checker.timeout.eq(self.timeout),
+                requester.generation.eq(checker.generation),
+            ]
         for part in (requester, checker):
             m.d.comb += [part.size.eq(size), part.flits.eq(flits), part.seed.eq(self.seed)]
         with m.If(self.go):

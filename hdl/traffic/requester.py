@@ -8,7 +8,7 @@ from ..config import SwitchConfig
 from ..interfaces import MessageClass, PacketSource
 from ..stream import Queue
 from .sequence import Choice
-from .settings import RATE_BITS, RATE_ONE
+from .settings import GENERATION_BITS, RATE_BITS, RATE_ONE
 from .words import flit_words
 
 __all__ = ["TrafficRequester"]
@@ -28,7 +28,7 @@ class TrafficRequester(wiring.Component):
     Members
     -------
     choice : the request at hand; goes when there is one and a ``tag`` for it
-    tag : the tag that it will have
+    tag : the tag that it will have; generation: what goes with it, where contexts outlive failures
     taken : its head is taken in this cycle
     size, flits : bytes and payload flits of every request
     rate, seed : see `traffic_settings`
@@ -56,6 +56,7 @@ class TrafficRequester(wiring.Component):
                 "requests": Out(PacketSource(config)),
                 "writes": Out(PacketSource(config)),
             }
+            | ({"generation": In(GENERATION_BITS)} if config.recovers else {})
         )
 
     def elaborate(self, platform):
@@ -106,6 +107,8 @@ class TrafficRequester(wiring.Component):
             header.address.eq(Cat(local, choice.destination)),
             header.length.eq(self.size),
         ]
+        if self._config.recovers:
+            m.d.comb += header.generation.eq(self.generation)
 
     def _pay_out(self, m, write):
         """Payload of the writes under way, flit by flit."""

@@ -6,11 +6,20 @@ from amaranth.lib import enum
 
 from ..config import SwitchConfig
 
-__all__ = ["RATE_ONE", "TrafficPattern", "TrafficValue", "traffic_settings", "traffic_totals"]
+__all__ = [
+    "GENERATION_BITS",
+    "RATE_ONE",
+    "TrafficPattern",
+    "TrafficValue",
+    "traffic_settings",
+    "traffic_totals",
+]
 
 #: The rate of one flit a cycle.
 RATE_ONE = 256
 RATE_BITS = 16
+#: Uses of a tag that are told apart, where answers may be given up: as many as a header can.
+GENERATION_BITS = 4
 #: A chance of 256 of 256 is certain, hence a bit more than eight.
 CHANCE_BITS = 9
 
@@ -52,6 +61,10 @@ def traffic_settings(config: SwitchConfig) -> list[TrafficValue]:
         TrafficValue("write_base", address, "where slots that are written begin; whole flits"),
         TrafficValue("read_base", address, "where slots that are read begin; whole flits"),
         TrafficValue("seed", 32, "of destinations and kinds, and of the words"),
+        *(
+            [TrafficValue("timeout", 32, "cycles after which an answer is given up; 0: never")]
+            if config.recovers else []
+        ),
     ]  # fmt: skip
 
 
@@ -67,4 +80,12 @@ def traffic_totals(config: SwitchConfig) -> list[TrafficValue]:
         TrafficValue("latency_min", 32, "fewest cycles from a request to its answer's last beat"),
         TrafficValue("latency_max", 32, "most cycles"),
         TrafficValue("latency_sum", 64, "cycles, summed over the answers"),
+        *(
+            [
+                TrafficValue("lost", 32, "requests outstanding when this rank's link went down"),
+                TrafficValue("timeouts", 32, "requests whose answer was given up"),
+            ]
+            if config.recovers
+            else []
+        ),
     ]

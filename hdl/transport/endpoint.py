@@ -65,7 +65,8 @@ class Endpoint(wiring.Component):
     acknowledgement : how, in that cycle
     requests, writes : where the core forwards: this rank's ordinary requests (`PacketSource`)
     read_data, write_responses : their answers (`Beat`), which must be taken at once
-    up : the link is UP; where contexts outlive failures
+    up : the link is UP; arrivals_lost: one that was sent is answered here, since the link has lost
+        it or its answer; where contexts outlive failures
 
     Timing
     ------
@@ -100,7 +101,7 @@ class Endpoint(wiring.Component):
                 "acknowledgement": Out(Response),
             }
             | (ordinary if config.forwards else {})
-            | ({"up": Out(1)} if config.recovers else {})
+            | ({"up": Out(1), "arrivals_lost": Out(1)} if config.recovers else {})
         )
 
     def elaborate(self, platform):
@@ -248,9 +249,8 @@ class Endpoint(wiring.Component):
         # More than a link and its ends hold, each arrival a header and a flit.
         most = self._config.round_trip + channels.FEW
         unanswered = Signal(range(most + 1))
-        lost = Signal()
-        m.d.comb += lost.eq(~self.up & ~sent & (unanswered != 0))
-        with m.If(lost):
+        m.d.comb += self.arrivals_lost.eq(~self.up & ~sent & (unanswered != 0))
+        with m.If(self.arrivals_lost):
             m.d.comb += [self.acknowledged.eq(1), self.acknowledgement.eq(Response.DECERR)]
         m.d.sync += unanswered.eq(unanswered + begins - self.acknowledged)
         self._told = ~sent & (unanswered == 0)

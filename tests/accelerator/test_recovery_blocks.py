@@ -5,6 +5,7 @@ import random
 import pytest
 
 from hdl.accelerator.entry_shares import EntryShares
+from hdl.accelerator.late_flags import LateFlags
 from hdl.accelerator.layouts import Status
 from hdl.accelerator.member_posts import MemberPosts
 from hdl.accelerator.outstanding import Outstanding
@@ -284,6 +285,114 @@ def test_ranks_that_do_not_come_to_rest_are_left_behind():
         assert ctx.get(dut.draining) == 0
 
     run(dut, bench)
+
+
+def test_a_link_that_is_down_ends_what_needs_it():
+    """At once, with the lowest such rank; but not what has only flags to send."""
+    dut = Recovery(several(ranks=3))
+
+    async def bench(ctx):
+        ctx.set(dut.quiet, 1)
+        ctx.set(dut.late_data, 0b001)
+        ctx.set(dut.down, 0b110)
+        ctx.set(dut.live, 1)
+        for _ in range(100):
+            await ctx.tick()
+            assert not ctx.get(dut.mark)  # nothing is pending
+        ctx.set(dut.pending, 1)
+        assert ctx.get(dut.mark)
+        assert ctx.get(dut.spare)
+        assert (ctx.get(dut.code), ctx.get(dut.rank)) == (Status.LINK_DOWN, 1)
+        await ctx.tick()
+        assert ctx.get(dut.flushing)
+        # What is live is over, so what is launched next has the cause.
+        assert ctx.get(dut.launch_code) == Status.LINK_DOWN
+        assert ctx.get(dut.launch_rank) == 1
+        ctx.set(dut.pending, 0)
+        for _ in range(4):
+            await ctx.tick()
+        assert not ctx.get(dut.failing)
+        assert ctx.get(dut.aborts) == 1
+
+    run(dut, bench)
+
+
+class Flags:
+    """`LateFlags` and what it sends."""
+
+    def __init__(self):
+        self.dut = LateFlags(several(ranks=2), context=1)
+        self.sent = []  # of (port, address, epoch)
+
+    async def watch(self, ctx):
+        for o in self.dut.o:
+            ctx.set(o.head.ready, 1)
+            ctx.set(o.payload.ready, 1)
+        address = [0, 0]
+        while True:
+            seen = [v for o in self.dut.o for v in (o.head, o.payload)]
+            values = [v for each in seen for v in (each.valid, each.payload)]
+            _, _, *values = await ctx.tick().sample(*values)
+            for port in range(2):
+                head, header, flit, payload = values[4 * port : 4 * port + 4]
+                if head:
+                    address[port] = header.header.address
+                if flit:
+                    self.sent.append((port, address[port], payload.data & 0xFFFFFFFF))
+
+    async def pulse(self, ctx, **values):
+        for name, value in values.items():
+            ctx.set(getattr(self.dut, name), value)
+        await ctx.tick()
+        for name in values:
+            ctx.set(getattr(self.dut, name), 0)
+
+    async def end(self, ctx, epoch, missed=0):
+        ctx.set(self.dut.word.epoch, epoch)
+        for port, address in enumerate(self.dut.flags):
+            ctx.set(address, 64 * (epoch + port))
+        await self.pulse(ctx, keep=0b11, missed=missed)
+
+
+def test_a_flag_that_was_missed_follows_once_its_rank_is_idle_and_up():
+    """Each rank has its own last one, whatever others miss."""
+    flags = Flags()
+
+    async def bench(ctx):
+        ctx.set(flags.dut.up, 0b01)
+        await flags.end(ctx, 5, missed=0b10)
+        ctx.set(flags.dut.word.epoch, 6)
+        await flags.pulse(ctx, keep=0b01)  # an operation without the rank
+        ctx.set(flags.dut.idle, 0b11)
+        await ctx.tick().repeat(10)
+        assert not flags.sent
+        ctx.set(flags.dut.up, 0b11)
+        await ctx.tick().repeat(10)
+        assert flags.sent == [(1, 64 * 6, 5)]
+        assert ctx.get(flags.dut.waiting) == 0
+
+    run(flags.dut, bench, background=[flags.watch])
+
+
+@pytest.mark.parametrize("answered", [False, True])
+def test_a_flag_that_the_link_has_lost_is_sent_again(answered):
+    flags = Flags()
+
+    async def bench(ctx):
+        ctx.set(flags.dut.up, 0b11)
+        ctx.set(flags.dut.idle, 0b11)
+        await flags.pulse(ctx, sent=0b11)
+        await flags.end(ctx, 3)
+        if answered:
+            await flags.pulse(ctx, answered=0b10)
+        ctx.set(flags.dut.up, 0b01)
+        await ctx.tick().repeat(20)
+        assert ctx.get(flags.dut.waiting) == (0 if answered else 0b10)
+        ctx.set(flags.dut.up, 0b11)
+        await ctx.tick().repeat(20)
+        assert flags.sent == ([] if answered else [(1, 64 * 4, 3)])
+
+    run(flags.dut, bench, background=[flags.watch])
 
 
 def test_without_a_watchdog_only_a_host_ends_anything():

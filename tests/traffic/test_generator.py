@@ -8,6 +8,7 @@ import pytest
 from hdl.config import SwitchConfig
 from hdl.interfaces import MessageClass
 from hdl.traffic.generator import TrafficGenerator
+from hdl.traffic.settings import traffic_totals
 from sim.golden import traffic as golden
 from tests.lib.axi import DECERR, OKAY, SLVERR
 from tests.lib.packets import Packet, beats, header_fields
@@ -20,10 +21,10 @@ RANKS, RANK = 3, 1
 FREE = 0xFFFF
 
 
-def configuration(flit_bytes=8, requests=8):
+def configuration(flit_bytes=8, requests=8, **more):
     return SwitchConfig.preset(
         "tiny", ranks=RANKS, flit_bytes=flit_bytes, payload_bytes=4 * flit_bytes, wave_bytes=512,
-        traffic_requests=requests, core="forward",
+        traffic_requests=requests, core="forward", **more,
     )  # fmt: skip
 
 
@@ -68,7 +69,7 @@ class Network:
         ]
         packet = Packet(
             {"message_class": kind.value, "source": owner, "destination": RANK,
-             "tag": header["tag"]},
+             "tag": header["tag"], "generation": header["generation"]},
             [] if write else words,
         )  # fmt: skip
         packets = self.spoil(len(self.asked) - 1, packet) if self.spoil else [packet]
@@ -89,7 +90,7 @@ class Network:
                     dut.requests.head.payload, dut.writes_out.head.payload,
                 )  # fmt: skip
                 assert not (read and write)
-                if not (read or write):
+                if not (read or write) or not up(ctx, dut):
                     continue
                 source = dut.writes_out if write else dut.requests
                 ctx.set(source.head.ready, 1)
@@ -129,8 +130,16 @@ class Network:
         return [clock, take, give_back]
 
 
-def generate(config, traffic, *, seed=0, rate=FREE, limit=6000, **more):
-    """Run one sequence; the network, the totals, and the cycles."""
+def up(ctx, dut) -> bool:
+    """Whether the rank's link is, where it may be down."""
+    return not hasattr(dut, "up") or bool(ctx.get(dut.up))
+
+
+def generate(config, traffic, *, seed=0, rate=FREE, limit=6000, timeout=0, outages=(), **more):
+    """Run one sequence; the network, the totals, and the cycles.
+
+    Outages are pairs of cycles: so many later the link goes down, for so long.
+    """
     dut = TrafficGenerator(config, rank=RANK)
     network = Network(config, traffic, random.Random(seed), **more)
     totals = {}
@@ -139,16 +148,22 @@ def generate(config, traffic, *, seed=0, rate=FREE, limit=6000, **more):
         give(ctx, dut, traffic)
         ctx.set(dut.bytes, traffic.bytes)
         ctx.set(dut.rate, rate)
+        if timeout:
+            ctx.set(dut.timeout, timeout)
         assert ctx.get(dut.done)
         ctx.set(dut.go, 1)
         await ctx.tick()
         ctx.set(dut.go, 0)
         assert not ctx.get(dut.done)
+        for after, cycles in outages:
+            await ctx.tick().repeat(after)
+            ctx.set(dut.up, 0)
+            await ctx.tick().repeat(cycles)
+            ctx.set(dut.up, 1)
         await until(ctx, dut.done)
         await ctx.tick().repeat(network.delay + 5)
-        for name in ("asked", "answered", "moved", "errors", "mismatches", "strays",
-                     "latency_min", "latency_max", "latency_sum"):  # fmt: skip
-            totals[name] = ctx.get(getattr(dut, name))
+        for total in traffic_totals(config):
+            totals[total.name] = ctx.get(getattr(dut, total.name))
 
     cycles = run(dut, bench, background=network.bench(dut), limit=limit)
     return network, totals, cycles
@@ -286,3 +301,36 @@ def test_an_answer_of_somebody_else_is_a_stray_and_ends_nothing(stray):
     traffic = golden.Traffic(writes=256, count=20, bytes=32)
     _, totals, _ = generate(configuration(), traffic, spoil=change)
     assert (totals["strays"], totals["answered"], totals["errors"]) == (2, 20, 0)
+
+
+@pytest.mark.parametrize("requests", [1, 2, 8])
+def test_an_answer_that_does_not_come_is_given_up(requests):
+    """And one that comes all the same is a stray, though its tag is in use again."""
+    late = []
+
+    def change(number, packet):
+        if number == 5:
+            late.append(packet)
+            return []
+        return [*late, packet] if number == 70 else [packet]
+
+    traffic = golden.Traffic(writes=0, count=80, bytes=32)
+    config = configuration(requests=requests, contexts=2)
+    _, totals, _ = generate(config, traffic, spoil=change, timeout=300, delay=8)
+    assert (totals["answered"], totals["timeouts"], totals["strays"]) == (79, 1, 1)
+    assert (totals["mismatches"], totals["errors"], totals["lost"]) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_outstanding_when_the_link_goes_down_is_lost(seed):
+    """Answers from before are strays; what is asked afterwards is answered."""
+    traffic = golden.Traffic(writes=128, count=60, bytes=32, write_base=0x800)
+    network, totals, _ = generate(
+        configuration(contexts=2), traffic, seed=seed, delay=60,
+        outages=[(100, 1), (50, 30), (1, 5)],
+    )  # fmt: skip
+    assert totals["asked"] == len(network.asked) == 60
+    assert totals["lost"] > 0
+    assert totals["answered"] == 60 - totals["lost"]
+    assert (totals["mismatches"], totals["errors"], totals["timeouts"]) == (0, 0, 0)
+    assert totals["strays"] <= totals["lost"]

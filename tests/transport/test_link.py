@@ -6,6 +6,7 @@ import pytest
 from amaranth import ResetInserter, Signal
 
 from hdl.config import SwitchConfig
+from hdl.interfaces import LinkState
 from hdl.transport.link import Link
 from tests.lib.simulate import run
 
@@ -138,3 +139,55 @@ def test_nothing_from_before_a_reset_arrives_behind_it(latency, seed):
             await ctx.tick()
 
     run(ResetInserter(reset)(link), bench)
+
+
+GOES_DOWN = CONFIG.replace(contexts=2)
+
+
+@pytest.mark.parametrize("latency", [2, 3, 7, 16])
+@pytest.mark.parametrize("seed", range(2))
+def test_while_it_is_down_all_is_lost_and_nothing_else(latency, seed):
+    """What is sent arrives if the link is up from then on; else the receiving end hears SILENT."""
+    link = Link(GOES_DOWN)
+    draw = random.Random(f"{latency} {seed}")
+
+    async def bench(ctx):
+        ctx.set(link.latency, latency)
+        sent, broken = [], -1  # the last cycle in which it was not up
+        up = 1
+        for cycle in range(400):
+            if draw.randrange(12) == 0:
+                up = draw.randrange(2)
+            ctx.set(link.up, up)
+            state = LinkState(draw.randrange(3))
+            ctx.set(link.i.state, state)
+            sent.append((*drive(ctx, link, draw), state))
+            if not up:
+                broken = cycle
+            heard = (*receive(ctx, link), ctx.get(link.o.state))
+            begun = cycle - latency
+            if begun > broken and begun >= 0:
+                assert heard == sent[begun]
+            else:
+                assert (heard[0], heard[2]) == (0, 0)
+                # Behind a reset it is as idle links that are up are.
+                assert heard[3] == (LinkState.UP if broken < 0 else LinkState.SILENT)
+            await ctx.tick()
+
+    run(link, bench)
+
+
+def test_a_change_of_latency_is_heard_as_silence():
+    link = Link(GOES_DOWN)
+
+    async def bench(ctx):
+        ctx.set(link.latency, 5)
+        await ctx.tick().repeat(20)
+        ctx.set(link.latency, 9)
+        await ctx.tick()
+        for _ in range(8):
+            assert ctx.get(link.o.state) == LinkState.SILENT
+            await ctx.tick()
+        assert ctx.get(link.o.state) == LinkState.UP
+
+    run(link, bench)

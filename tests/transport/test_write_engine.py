@@ -370,3 +370,40 @@ def test_latency_is_exact(latency):
 
     run(dut, bench, background=[attach(memory, dut)])
     assert seen == {"address": 1, "data": 1, "response": 1 + latency, "head": 2 + latency}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("offset", [0, PAGE - 16, PAGE - 8])
+@pytest.mark.parametrize("came", range(4))
+def test_a_packet_that_is_cut_is_written_to_the_end_of_its_bursts(came, offset, shape):
+    """Whatever has come of it: no burst is left open, bytes that did not come stay as they were,
+    and packets behind it are written as ever.
+    """
+    config = configuration(8, 4, contexts=2)
+    draw = random.Random(f"{came} {offset} {shape}")
+    memory = memory_of(config, willing=stalls(shape, came))
+    dut = WriteEngine(config, source=RANK)
+    broken = write(config, draw, offset, config.payload_bytes)
+    behind = write(config, draw, 2 * PAGE, config.payload_bytes)
+
+    async def bench(ctx):
+        ctx.set(dut.o.head.ready, 1)
+        for beat in beats(broken)[:came]:
+            await stream_put(ctx, dut.i, [beat])
+        ctx.set(dut.cut, 1)
+        for _ in range(3):
+            await ctx.tick()
+        while not ctx.get(dut.idle):
+            await ctx.tick()
+        ctx.set(dut.cut, 0)
+        await stream_put(ctx, dut.i, beats(behind))
+        while not ctx.get(dut.idle):
+            await ctx.tick()
+
+    run(dut, bench, background=[attach(memory, dut)])
+    held = bytes_of(config, broken)[: came * config.flit_bytes]
+    rest = bytes([FILL]) * (config.payload_bytes - len(held))
+    assert memory.read(offset, config.payload_bytes) == held + rest
+    assert memory.read(behind.address, config.payload_bytes) == bytes_of(config, behind)
+    beats_written = sum(burst.beats for burst in memory.write_bursts)
+    assert beats_written == len(memory.strobes) == config.payload_flits * (1 + (came > 0))
