@@ -6,6 +6,7 @@ import pytest
 from amaranth import Module
 from amaranth.lib.wiring import connect
 
+from hdl.accelerator.window import WINDOW_WORDS
 from hdl.config import SwitchConfig
 from hdl.emulated_rank import EmulatedRank, FlagWatch, RankProgram
 from hdl.interfaces import MessageClass
@@ -100,6 +101,42 @@ def test_the_delay_before_each_arrival_is_exact(delay):
             ctx.set(dut.flag_epoch, epoch)
             await ctx.tick()
         assert ctx.get(dut.done)
+
+    run(dut, bench)
+
+
+@pytest.mark.parametrize("said", range(len(WINDOW_WORDS)))
+@pytest.mark.parametrize("posts", [0, 1])
+def test_what_the_link_may_have_lost_is_said_again(posts, said):
+    """From the first word of its window on, however far it had come; once it has its flag, not."""
+    config = SwitchConfig.preset("tiny", contexts=2)
+    dut = RankProgram(config)
+    words = [*range(1, len(WINDOW_WORDS)), 0] if posts else [0]
+    said = min(said, len(words))
+
+    async def take(ctx, count):
+        taken = []
+        ctx.set(dut.arrival.ready, 1)
+        while len(taken) < count:
+            seen = dut.arrival.valid, dut.arrival.payload.word
+            _, _, valid, word = await ctx.tick().sample(*seen)
+            taken += [word] if valid else []
+        ctx.set(dut.arrival.ready, 0)
+        return taken
+
+    async def bench(ctx):
+        ctx.set(dut.posts, posts)
+        await start(ctx, dut, 1, 10, 0)
+        assert await take(ctx, said) == words[:said]
+        ctx.set(dut.lost, 1)
+        await ctx.tick()
+        ctx.set(dut.lost, 0)
+        assert await take(ctx, len(words)) == words
+        ctx.set(dut.flag_epoch, 10)
+        ctx.set(dut.lost, 1)
+        await ctx.tick().repeat(2)
+        assert ctx.get(dut.done)
+        assert not ctx.get(dut.arrival.valid)
 
     run(dut, bench)
 

@@ -149,12 +149,13 @@ class Pair:
     Tags count up, so an answer tells when its request was sent.
     """
 
-    def __init__(self, seed: int, latency: int):
-        print("seed", seed, "latency", latency)
+    def __init__(self, seed: int, latency: int, slices: str):
+        print("seed", seed, "latency", latency, "slices", slices)
+        config = CONFIG.replace(register_slices=slices)
         self.draw = random.Random(f"{seed} {latency}")
         top = Module()
         names = ("port", "endpoint", "there", "back")
-        parts = Port(CONFIG), Endpoint(CONFIG, rank=0), Link(CONFIG), Link(CONFIG)
+        parts = Port(config), Endpoint(config, rank=0), Link(config), Link(config)
         for name, part in zip(names, parts, strict=True):
             top.submodules[name] = part
         self.port, self.endpoint, self.there, self.back = parts
@@ -172,8 +173,8 @@ class Pair:
         self.initial = {
             f"{end}.transmitter.credits_{number}.available": count
             for end, table in (
-                ("port", channels.credits_to_rank(CONFIG)),
-                ("endpoint", channels.credits_to_switch(CONFIG)),
+                ("port", channels.credits_to_rank(config)),
+                ("endpoint", channels.credits_to_switch(config)),
             )
             for number, count in table.items()
         }
@@ -294,9 +295,9 @@ class Pair:
         self.asks = True
 
 
-def outages(seed: int, latency: int, rounds: int):
+def outages(seed: int, latency: int, rounds: int, slices: str = "none"):
     """Outages of both lines or of one, short and long, one behind the other, amid traffic."""
-    pair = Pair(seed, latency)
+    pair = Pair(seed, latency, slices)
     draw = pair.draw
 
     async def bench(ctx):
@@ -315,15 +316,15 @@ def outages(seed: int, latency: int, rounds: int):
     assert pair.outages >= rounds
 
 
-@pytest.mark.parametrize(("seed", "latency"), [(1, 2), (2, 5)])
-def test_outages_amid_traffic_lose_no_credit_and_replay_nothing(seed, latency):
+@pytest.mark.parametrize(("seed", "latency", "slices"), [(1, 2, "none"), (2, 5, "all")])
+def test_outages_amid_traffic_lose_no_credit_and_replay_nothing(seed, latency, slices):
     """No burst is cut on the bus; what comes afterwards is whole, and answers what was asked
     afterwards; when all is idle every credit is back.
     """
-    outages(seed, latency, rounds=4)
+    outages(seed, latency, rounds=4, slices=slices)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(10, 20))
 def test_many_outages(seed):
-    outages(seed, latency=2 + seed % 7, rounds=20)
+    outages(seed, latency=2 + seed % 7, rounds=20, slices=["none", "all"][seed % 2])
