@@ -17,7 +17,7 @@ from .test_member_posts import end_with, members_post
 from .test_recovery import adopt, begin, ended, flag, run_beside
 
 #: Two contexts, and ordinary traffic beside them.
-CONFIG = SwitchConfig.preset("tiny", contexts=CONTEXTS, core="forward", traffic_requests=16)
+CONFIG = SwitchConfig.preset("tiny", contexts=CONTEXTS, core="forward")
 EVERYONE = (1 << RANKS) - 1
 #: Cycles within which a link is up again, and what was missed is sent.
 COMES_BACK = 4000
