@@ -175,7 +175,7 @@ def test_what_is_queued_behind_the_operation_ends_too():
     assert tenant.read("operations") == before + 3
     assert Status(tenant.read("abort_code")) is Status.LINK_DOWN
     mend(tenant, other)
-    adopt(tenant, operations[0], cut=BAD)
+    adopt(tenant, operations[-1], cut=BAD)  # whose operands were loaded last
     for rank in range(RANKS):
         tenant.expect_flag(rank, operations[-1].epoch, Status.ABORTED, 0)
     assert not tenant.bed.differences()

@@ -166,3 +166,45 @@ def test_answers_go_to_their_requester(message_class, shape):
     assert dropped
     fields = [header_fields(beat.beat.header) for beat in onward if beat.beat.last]
     assert fields == [packet.header for packet in here]
+
+
+@pytest.mark.parametrize("message_class", MessageClass)
+def test_a_rank_whose_link_is_not_up_is_as_none(message_class):
+    """From the next packet on: one that has begun goes to its end, whole, either way."""
+    dut = Route(CONFIG.replace(contexts=2), message_class=message_class)
+    fields = dict(address=WINDOW + 64, length=32, destination=1)
+    flits = 4 if message_class in (WRITE, MessageClass.READ_DATA) else 0
+    packet = Packet(
+        random_header(random.Random(1), message_class, inc=0, **fields), list(range(flits))
+    )
+    went, turned = [], []
+
+    async def give(ctx, falls):
+        ctx.set(dut.flits, flits)
+        for number, beat in enumerate(beats(packet)):
+            await stream_put(ctx, dut.i, [beat])
+            if number == 0:
+                ctx.set(dut.reachable, 0b101 if falls else 0b111)
+
+    async def bench(ctx):
+        ctx.set(dut.o.ready, 1)
+        ctx.set(dut.refused.ready, 1)
+        await give(ctx, falls=True)
+        await give(ctx, falls=False)
+        await give(ctx, falls=True)
+        await ctx.tick().repeat(3)
+
+    async def watch(ctx):
+        while True:
+            seen = dut.o.valid, dut.o.payload.beat.last, dut.refused.valid, dut.dropped
+            _, _, goes, last, refused, dropped = await ctx.tick().sample(*seen)
+            if goes:
+                went.append(last)
+            if refused or dropped:
+                turned.append(1)
+
+    run(dut, bench, background=[watch])
+    count = max(1, flits)
+    assert went == ([0] * (count - 1) + [1]) * 2
+    is_request = message_class in (READ, WRITE)
+    assert len(turned) == (count if is_request else 1)
