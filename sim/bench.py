@@ -25,6 +25,9 @@ FLAG_SPACING = 64
 GUARD_BYTES = 4096
 #: Cycles after a run in which its flags' acknowledgements arrive, beside the links' latency.
 SETTLE_CYCLES = 4000
+#: A link whose latency has changed is up again after so many latencies and cycles at most: see
+#: `hdl.transport.link_end.LinkEnd`, and what ends that are clean say a few cycles later.
+LINK_RETURNS, LINK_RETURN_CYCLES = 9, 16
 #: Cycles that a run is given, beside what its length takes.
 GRACE_CYCLES = 200_000
 #: Cycles that a flit is given, however its memory stalls.
@@ -200,10 +203,16 @@ class Bench:
     # -- settings -------------------------------------------------------------------------------
 
     def set_links(self, latency: int):
-        """Cycles of each link. What is under way on a link that changes is lost: so wait first."""
-        if self.host.read("system", "link_latency") != latency:
+        """Cycles of each link. What is under way on a link that changes is lost: so wait first.
+
+        Where links may go down their ends take the change for an outage: until they are up again.
+        """
+        before = self.host.read("system", "link_latency")
+        if before != latency:
             self.settle()
             self.host.write("system", "link_latency", latency)
+            if self.config.recovers:
+                self.host.wait(LINK_RETURNS * max(before, latency) + LINK_RETURN_CYCLES)
 
     def settle(self):
         """Run until nothing of the operations so far is under way, credits included.

@@ -155,7 +155,7 @@ class _Run:
         """Links, memories full of noise, and what ordinary traffic reads."""
         bed, scenario = self._bed, self._scenario
         rng = np.random.default_rng([scenario.seed, NOISE])
-        self._host.write("system", "link_latency", scenario.link_latency)
+        bed.set_links(scenario.link_latency)
         for rank, memory in enumerate(scenario.memories):
             bed.fill(rank, 0, rng.integers(0, 256, self._config.memory_bytes, np.uint8))
             bed.set_memory(

@@ -14,6 +14,7 @@ from sim.testbed import Testbed
 
 __all__ = [
     "BAD",
+    "CONFIG",
     "CONTEXTS",
     "RANKS",
     "WATCHDOG",

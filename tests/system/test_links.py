@@ -12,12 +12,12 @@ from sim import traffic
 from sim.tenants import Tenant, flag_word
 from sim.traffic import Traffic
 
-from .tenancy import BAD, CONTEXTS, RANKS, accept, hold, pair, run, values
+from .tenancy import BAD, CONFIG, CONTEXTS, RANKS, accept, hold, pair, run, values
 from .test_member_posts import end_with, members_post
 from .test_recovery import adopt, begin, ended, flag, run_beside
 
-#: Two contexts, and ordinary traffic beside them.
-CONFIG = SwitchConfig.preset("tiny", contexts=CONTEXTS, core="forward")
+#: With ordinary traffic beside the tenants.
+FORWARDING = SwitchConfig.preset("tiny", contexts=CONTEXTS, core="forward")
 EVERYONE = (1 << RANKS) - 1
 #: Cycles within which a link is up again, and what was missed is sent.
 COMES_BACK = 4000
@@ -27,7 +27,7 @@ READS, WRITES, SLOTS = 0x2800, 0x3000, 4
 
 def two(**how) -> list[Tenant]:
     """Two tenants without watchdogs, every link up, no traffic."""
-    tenants = pair(**{"watchdogs": (0, 0), "config": CONFIG} | how)
+    tenants = pair(**{"watchdogs": (0, 0)} | how)
     assert up(tenants[0].bed)
     return tenants
 
@@ -300,12 +300,13 @@ def ordinary(bed, rank: int) -> dict[str, int]:
     return {name: bed.host.read(f"rank{rank}", f"traffic_{name}") for name in names}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("after", range(0, 120, 20))
 def test_ordinary_traffic_across_an_outage(after):
     """XBAR: a request is answered, refused, or counted as lost or given up; neither waits for ever,
     no answer is taken for another one's, and memories hold what was written or what was there.
     """
-    tenant, other = two()
+    tenant, other = two(config=FORWARDING)
     bed = tenant.bed
     traffics = settings(count=120)
     traffic.prepare(bed, traffics)
@@ -336,7 +337,7 @@ def test_ordinary_traffic_across_an_outage(after):
         assert rank == BAD or count["lost"] == 0
     assert counts[BAD]["lost"] > 0
     assert counts[0]["errors"] + counts[1]["errors"] > 0
-    start, stop = WRITES, CONFIG.memory_bytes
+    start, stop = WRITES, FORWARDING.memory_bytes
     for rank in range(RANKS):
         held = np.frombuffer(bed.engine.read(rank, 0, stop), np.uint8)
         either = (held == bed.expected[rank]) | (held == before[rank])
