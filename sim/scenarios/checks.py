@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 
 import numpy as np
 
@@ -134,7 +135,7 @@ class Checks:
         if complaint:
             raise ScenarioFailure(f"context {context}: {complaint}")
         for rank in run.part.members:
-            self._check_seen(run, rank, flags[context, rank], rank in expected.absent)
+            self._check_seen(run, rank, flags[context, rank], expected)
 
     def _endings(self, run: PartRun, flags, absent: frozenset[int]) -> list[Ending]:
         """What operations have ended with, as their flags say.
@@ -171,13 +172,16 @@ class Checks:
             raise ScenarioFailure(f"context {context}: flags of epoch {epoch} say {names}")
         return found.pop() if found else None
 
-    def _check_seen(self, run: PartRun, rank: int, seen: Sequence[Flag], absent: bool):
+    def _check_seen(self, run: PartRun, rank: int, seen: Sequence[Flag], expected: Expectation):
         """A member has the flag of each operation, in order, or of the last at least where it was
-        left behind; those of members that post may lack any.
+        left behind; those of members that post may lack any. One whose link was down may have a
+        flag again, before the next one.
         """
         epochs = [flag.epoch for flag in seen if flag.epoch in run.epochs]
+        if rank in expected.again:
+            epochs = [epoch for epoch, _ in groupby(epochs)]
         right = epochs == list(run.epochs)
-        if absent:
+        if rank in expected.absent:
             ordered = epochs == sorted(set(epochs))
             right = ordered and (run.part.in_band or epochs[-1:] == [run.epochs[-1]])
         if not right:

@@ -15,7 +15,16 @@ from sim.quantized import QUANTIZED, element_bytes
 from sim.traffic import PATTERNS, Traffic
 
 from .configurations import CONFIGURATIONS, READ_FIRST, configuration
-from .faults import BadFlag, BadFlit, BadFlits, Fault, Hold, SlowResponses, SoftReset
+from .faults import (
+    BadFlag,
+    BadFlit,
+    BadFlits,
+    Fault,
+    Hold,
+    LinkOutage,
+    SlowResponses,
+    SoftReset,
+)
 from .flags import flag_address
 from .scenario import MemorySettings, Part, Round, Scenario, Window
 from .troubles import (
@@ -48,6 +57,8 @@ WATCHDOGS = (0, 2000, 5000)
 READ_FIRST_WATCHDOGS = (0, 12_000)
 #: Cycles of a hold that ends: found by no watchdog, by the shorter one, or by both.
 HOLDS = (50, 300, 700, 3000, 7000)
+#: Cycles of a link's outage: from one that only cuts a packet to one that every wait ends in.
+OUTAGES = (1, 5, 40, 300, 3000)
 #: Latencies of slow write responses.
 SLOW = (60, 200, 400, 1500)
 #: Longest delay of an arrival.
@@ -384,6 +395,15 @@ def _soft_reset(drawing, parts, cycles):
     return (SoftReset(drawing.choose.randint(1, cycles)),)
 
 
+def _link_outage(drawing, parts, cycles):
+    """Where there may be ordinary traffic none: a requester would have to give up."""
+    if drawing.config.forwards:
+        return ()
+    choose = drawing.choose
+    begin, length = choose.randint(1, cycles), choose.choice(OUTAGES)
+    return (LinkOutage(_member(drawing, parts), begin, length),)
+
+
 def _bad_flits(drawing, parts, cycles):
     """One to three flits that operations read or write."""
     choose = drawing.choose
@@ -433,10 +453,11 @@ FAULTS = {
     "bad flits": _bad_flits,
     "bad flag": _bad_flag,
     "soft reset": _soft_reset,
+    "link outage": _link_outage,
 }
 FAULT_CHANCES = {
     "rank dies": 4, "rank stalls": 3, "slow responses": 2, "bad flits": 4, "bad flag": 1,
-    "soft reset": 1,
+    "soft reset": 1, "link outage": 3,
 }  # fmt: skip
 
 

@@ -24,13 +24,15 @@ class Ending(NamedTuple):
 OK = Ending(Status.OK)
 ABORTED = Ending(Status.ABORTED)
 
-#: Codes of what a watchdog or a host has ended: operations queued behind it end ABORTED.
+#: Codes of what a watchdog, a link that is down, or a host has ended: operations queued behind it
+#: end ABORTED.
 STOPPING = frozenset(
     {
         Status.NOT_ARRIVED,
         Status.READ_TIMEOUT,
         Status.WRITE_TIMEOUT,
         Status.FLAG_TIMEOUT,
+        Status.LINK_DOWN,
         Status.ABORTED,
     }
 )
@@ -97,12 +99,15 @@ class Expectation:
         What those may end with then besides, where ranks are out of step.
     absent
         Members that may lack flags, since an operation was ended without them.
+    again
+        Members to which a flag may be written again.
     """
 
     orders: tuple[Allowed, ...]
     in_band: bool = False
     astray: frozenset[Ending] = frozenset()
     absent: frozenset[int] = frozenset()
+    again: frozenset[int] = frozenset()
 
     def complaint(self, endings: Sequence[Ending]) -> str | None:
         """What is wrong with these endings; None where nothing is."""

@@ -24,6 +24,7 @@ def expectation(config: SwitchConfig, each: Round, part: Part) -> Expectation:
         part.in_band,
         frozenset().union(*(cause.astray(part) for cause in causes)),
         frozenset().union(*(cause.absent(part) for cause in causes)),
+        frozenset().union(*(fault.again(part) for fault in each.faults)),
     )
 
 

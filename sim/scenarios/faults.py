@@ -22,7 +22,16 @@ from .work import Work, touched_waves, waves
 if TYPE_CHECKING:
     from .scenario import MemorySettings, Part
 
-__all__ = ["BadFlag", "BadFlit", "BadFlits", "Fault", "Hold", "SlowResponses", "SoftReset"]
+__all__ = [
+    "BadFlag",
+    "BadFlit",
+    "BadFlits",
+    "Fault",
+    "Hold",
+    "LinkOutage",
+    "SlowResponses",
+    "SoftReset",
+]
 
 #: A watchdog with so many cycles to spare does not find a rank that is only slow.
 SLACK = 1200
@@ -68,6 +77,10 @@ class Fault:
 
     def absent(self, part: Part) -> frozenset[int]:
         """Members that may lack flags."""
+        return frozenset()
+
+    def again(self, part: Part) -> frozenset[int]:
+        """Members to which a flag may be written again."""
         return frozenset()
 
     def disturbs(self, part: Part) -> bool:
@@ -328,6 +341,52 @@ class SoftReset(Fault):
 
     def disturbs(self, part):
         return True
+
+
+@dataclass(frozen=True)
+class LinkOutage(Fault):
+    """A rank's link carries nothing, from so many cycles after the start on, and for how long."""
+
+    rank: int
+    begin: int
+    cycles: int
+
+    @property
+    def kinds(self):
+        yield "link goes down"
+
+    def events(self):
+        yield self.begin, lambda bed: self._carry(bed, False)
+        yield self.begin + self.cycles, self.relieve
+
+    def relieve(self, bed):
+        self._carry(bed, True)
+
+    def _carry(self, bed, on):
+        everyone = (1 << bed.config.ranks) - 1
+        bed.host.write("system", "links_up", everyone if on else everyone & ~(1 << self.rank))
+
+    def allows(self, config, part):
+        if not self.disturbs(part):
+            return super().allows(config, part)
+        ended = Ending(Status.LINK_DOWN, self.rank)
+        return [Allowed(frozenset({ended}), cut=self.rank)] * len(part.orders)
+
+    def astray(self, part):
+        if not self.disturbs(part):
+            return frozenset()
+        return left_behind(part) | {Ending(Status.LINK_DOWN, self.rank)}
+
+    def absent(self, part):
+        if not self.disturbs(part):
+            return frozenset()
+        return frozenset(part.members) if part.in_band else frozenset({self.rank})
+
+    def again(self, part):
+        return frozenset({self.rank}) if self.disturbs(part) else frozenset()
+
+    def disturbs(self, part):
+        return self.rank in part.members
 
 
 def left_behind(part: Part) -> frozenset[Ending]:
