@@ -69,7 +69,7 @@ def _settle_one(config, expected, held, work, numbers, endings, allowed):
 
 def _cuts(ending: Ending, allowed: Allowed, first: bool) -> bool:
     """Whether what is written may end in the middle of a wave."""
-    if ending.code in (Status.READ_TIMEOUT, Status.WRITE_TIMEOUT):
+    if ending.code in (Status.READ_TIMEOUT, Status.WRITE_TIMEOUT, Status.LINK_DOWN):
         return True
     return (ending.code is Status.ABORTED and first) or (ending.code in ERRORS and allowed.stops)
 

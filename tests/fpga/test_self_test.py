@@ -164,6 +164,7 @@ def test_it_passes_at_each_start(engine):
         assert outcome(engine) == (1, 0, Fault.NONE)
 
 
+@pytest.mark.long
 @needs_compiler
 def test_it_passes_without_a_host_and_at_each_press():
     with engines.create("cxxrtl", lambda: Prototype(SMALL, host=False)) as alone:

@@ -29,7 +29,13 @@ def lengths(config: SwitchConfig) -> list[int]:
     return sorted({edge + offset for edge in edges for offset in (-1, 0, 1)} | {1, 2})
 
 
-@pytest.mark.parametrize("config", [INQ, AWKWARD], ids=["tiny", "awkward"])
+@pytest.mark.parametrize(
+    "config",
+    [
+        pytest.param(INQ, id="tiny"),
+        pytest.param(AWKWARD, id="awkward", marks=pytest.mark.long),
+    ],
+)
 def test_awkward_lengths(config):
     print("seed: codes, repetition")
     bed = system(config)

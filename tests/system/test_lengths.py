@@ -99,7 +99,7 @@ def test_every_length_in_other_shapes(shape):
             sweep(bed, format, bool((elements + number) % 2), elements)
 
 
-@pytest.mark.parametrize("ranks", [2, 5, 8])
+@pytest.mark.parametrize("ranks", [2, 5, pytest.param(8, marks=pytest.mark.long)])
 def test_bit_exact_for_a_number_of_ranks_in_amaranths_simulator(ranks):
     """A sample for every change; all of them in CXXRTL are long."""
     print("seed: elements, in place, bf16")
