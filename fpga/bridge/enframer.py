@@ -38,7 +38,7 @@ class Kind(enum.Enum, shape=2):
 
     FLAG = 0  # bare
     CHECKED = 1  # in the check sum
-    UNCHECKED = 2  # of it
+    UNCHECKED = 2  # the check sum itself
 
 
 #: A byte of a frame as it is without stuffing.
@@ -61,8 +61,8 @@ class Enframer(wiring.Component):
 
     Timing
     ------
-    Two flags and a byte of the frame each cycle, one that must be escaped in two; two cycles more
-    in front of the data, and three in front of the check sum.
+    Two flags and a byte of the frame each cycle, one that must be escaped in two; one cycle more
+    in front of the data, and two in front of the check sum.
 
     The memory's byte goes into a register (`Slice`), and from there through escapes and check sum.
     """

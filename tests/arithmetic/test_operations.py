@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
-from amaranth.sim import Simulator
 
 from hdl.arithmetic.multi_reducer import MultiReducer, make_reducer
 from hdl.arithmetic.reducer import Reducer
@@ -13,7 +12,14 @@ from hdl.config import SwitchConfig
 from hdl.interfaces import Format, Operation
 from sim.golden import OPERATIONS, OPERATIONS_OF, all_reduce
 from tests.arithmetic.operands import operands
-from tests.arithmetic.test_reducer import BOTH, GARBAGE, as_int, bits, with_bubbles
+from tests.arithmetic.test_reducer import (
+    BOTH,
+    GARBAGE,
+    as_int,
+    bits,
+    check_every_cycle,
+    with_bubbles,
+)
 from tests.golden.test_operations import VECTORS
 
 SEED = 9
@@ -102,30 +108,8 @@ def random_flit(random, config):
 
 
 def run(config, cycles):
-    """Sends one flit, or none, in each cycle; checks the output of every cycle."""
-    dut = make_reducer(config)
-    idle = {"operands": as_int(np.full(config.ranks * config.lanes, 0x7C01, np.uint16))}
-    failures = []
-
-    async def bench(ctx):
-        for now in range(len(cycles) + dut.delay):
-            flit = cycles[now] if now < len(cycles) else None
-            ctx.set(dut.i.valid, flit is not None)
-            ctx.set(dut.i.payload, flit.payload(config) if flit else idle)
-            await ctx.delay(1e-9)
-            want = cycles[now - dut.delay] if now >= dut.delay else None
-            assert ctx.get(dut.o.valid) == (want is not None), f"o.valid in cycle {now}"
-            if want:
-                got = ctx.get(dut.o.payload)
-                if (got.data, got.nan, got.overflow) != want.output:
-                    failures.append((now - dut.delay, want, got))
-            await ctx.tick()
-
-    simulator = Simulator(dut)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(bench)
-    simulator.run()
-    assert not failures, f"{len(failures)} flits differ; the first: {failures[0]}"
+    """See `check_every_cycle`."""
+    check_every_cycle(make_reducer(config), config, cycles)
 
 
 #: Formats and operations that are built, some of each kind of reducer.

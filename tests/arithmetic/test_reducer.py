@@ -44,6 +44,14 @@ class Flit:
     def output(self):
         return self.data, self.nan, self.overflow
 
+    def payload(self, config):
+        return {
+            "operands": as_int(self.operands),
+            "keep": bits(self.keep),
+            "sources": bits(self.sources),
+            "format": Format[self.format.upper()],
+        }
+
 
 def as_int(words: np.ndarray) -> int:
     return int.from_bytes(words.astype("<u2").tobytes(), "little")
@@ -74,24 +82,20 @@ def random_flit(random, config, name=None):
 
 
 def run(config, cycles):
+    """See `check_every_cycle`."""
+    check_every_cycle(Reducer(config), config, cycles)
+
+
+def check_every_cycle(dut, config, cycles):
     """Sends one flit, or none, in each cycle; checks the output of every cycle."""
-    dut = Reducer(config)
+    idle = {"operands": as_int(np.full(config.ranks * config.lanes, 0x7C01))}
     failures = []
 
     async def bench(ctx):
         for now in range(len(cycles) + dut.delay):
             flit = cycles[now] if now < len(cycles) else None
             ctx.set(dut.i.valid, flit is not None)
-            if flit:
-                payload = {
-                    "operands": as_int(flit.operands),
-                    "keep": bits(flit.keep),
-                    "sources": bits(flit.sources),
-                    "format": Format[flit.format.upper()],
-                }
-            else:
-                payload = {"operands": as_int(np.full(config.ranks * config.lanes, 0x7C01))}
-            ctx.set(dut.i.payload, payload)
+            ctx.set(dut.i.payload, flit.payload(config) if flit else idle)
             await ctx.delay(1e-9)
             want = cycles[now - dut.delay] if now >= dut.delay else None
             assert ctx.get(dut.o.valid) == (want is not None), f"o.valid in cycle {now}"

@@ -229,6 +229,26 @@ def test_enframer_sends_what_the_codec_does(shape, seed):
     run(dut, source, sink, limit=20_000)
 
 
+@pytest.mark.parametrize(("size", "idle"), [(0, 2), (4, 1 + 2)])
+def test_enframer_sends_a_byte_each_cycle_but_for_those_it_states(size, idle):
+    """One in front of the data, two in front of the check sum."""
+    dut, offered = Enframer(BURST), []
+    answer = dict(head=1, sequence=2, status=3, size=size)
+    frame = encode(Frame(1, 2, bytes([3]) + bytes(size)))
+
+    async def sink(ctx):
+        ctx.set(dut.o.ready, 1)
+        ctx.set(dut.answer.payload, answer)
+        ctx.set(dut.answer.valid, 1)
+        await ctx.tick()
+        while not ctx.get(dut.answer.ready):
+            offered.append(ctx.get(dut.o.valid))
+            await ctx.tick()
+
+    run(dut, sink, limit=1000)
+    assert (sum(offered), len(offered)) == (len(frame), len(frame) + idle)
+
+
 # -- the whole -----------------------------------------------------------------------------------
 
 
