@@ -11,6 +11,7 @@ from ..arithmetic.inq_reducer import blocks_per_flit
 from ..config import SwitchConfig
 from ..interfaces import Beat, PacketSource, Response
 from ..stream import Slice, delayed
+from ..transport.packet_slice import PacketSlice
 from .address_check import Window
 from .arithmetic import Arithmetic
 from .barrier import EPOCH_BITS
@@ -490,7 +491,12 @@ class Accelerator(wiring.Component):
         context = self._contexts[number]
         m.submodules[f"drop_{number}_{rank}"] = drop = PacketDrop(config)
         self._drops.append((number, drop))
-        connect(m, write_back.o, drop.i)
+        source = write_back.o
+        if config.sliced:
+            m.submodules[f"slice_{number}_{rank}"] = slice = PacketSlice(config)
+            connect(m, source, slice.i)
+            source = slice.o
+        connect(m, source, drop.i)
         begun = context.start.valid & context.start.ranks[rank]
         scales = self._scale_packets(context.start) if config.quantizes else 0
         m.d.comb += [drop.drop.eq(context.flushing), drop.coming.eq(Mux(begun, 1 + scales, 0))]

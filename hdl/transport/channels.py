@@ -114,7 +114,12 @@ def accelerator_sources(config: SwitchConfig) -> list[SourceSpec]:
     """What the accelerator sends through one port."""
     return [
         SourceSpec("requests", MessageClass.READ_REQUEST),
-        SourceSpec("writes", MessageClass.WRITE_DATA, payload_flits=config.payload_flits),
+        SourceSpec(
+            "writes",
+            MessageClass.WRITE_DATA,
+            payload_flits=config.payload_flits,
+            sliced=not config.recovers,
+        ),
         SourceSpec("flags", MessageClass.WRITE_DATA, payload_flits=1),
         SourceSpec("answers", MessageClass.WRITE_RESPONSE),
     ]

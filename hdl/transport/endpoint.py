@@ -233,9 +233,10 @@ class Endpoint(wiring.Component):
             head.payload.header.context.eq(arrival.context),
             head.payload.header.address.eq(self._place(arrival)),
             head.payload.header.length.eq(8),
-            payload.valid.eq(self.arrival.valid),
+            # Never before its head: a register slice would take it while the link is down.
+            payload.valid.eq(self.arrival.valid & sent),
             payload.payload.data.eq(self._word(arrival)),
-            self.arrival.ready.eq(payload.ready),
+            self.arrival.ready.eq(payload.ready & sent),
             answer.ready.eq(1),
             self.acknowledged.eq(answer.valid),
             self.acknowledgement.eq(answer.payload.header.status),

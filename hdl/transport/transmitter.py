@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Out, connect, flipped
 
 from ..config import SwitchConfig
 from ..interfaces import (
@@ -17,18 +17,10 @@ from ..interfaces import (
     Response,
     virtual_channel,
 )
-from ..stream import Slice
 from .arbiter import LinkArbiter
+from .packet_slice import PacketSlice
 
 __all__ = ["CreditCounter", "SourceSpec", "Transmitter"]
-
-
-@dataclass(frozen=True)
-class SlicedSource:
-    """A `PacketSource` behind register slices: the streams that the transmitter draws from."""
-
-    head: object
-    payload: object
 
 
 @dataclass(frozen=True)
@@ -43,12 +35,16 @@ class SourceSpec:
         All of its packets are of this class; together they give the virtual channel.
     payload_flits
         Flits of its longest payload; 0 for packets that are a header alone.
+    sliced
+        Behind register slices where the configuration has them. Not so where packets may be dropped
+        as long as they have not gone: the source then has its own slices in front of that.
     """
 
     name: str
     message_class: MessageClass
     inc: bool = True
     payload_flits: int = 0
+    sliced: bool = True
 
     @property
     def channel(self) -> int:
@@ -180,19 +176,13 @@ class Transmitter(wiring.Component):
     def _port(self, m, source):
         """The streams of a source, behind slices where there are any."""
         port = getattr(self, source.name)
-        if not self._config.sliced:
+        if not (self._config.sliced and source.sliced):
             return port
-        streams = {"head": port.head, "payload": port.payload}
-        for name in ("head", "payload") if source.has_payload else ("head",):
-            outside = streams[name]
-            m.submodules[f"{source.name}_{name}"] = slice = Slice(outside.payload.shape())
-            m.d.comb += [
-                slice.i.valid.eq(outside.valid),
-                slice.i.payload.eq(outside.payload),
-                outside.ready.eq(slice.i.ready),
-            ]
-            streams[name] = slice.o
-        return SlicedSource(**streams)
+        m.submodules[source.name] = slice = PacketSlice(
+            self._config, has_payload=source.has_payload
+        )
+        connect(m, flipped(port), slice.i)
+        return slice.o
 
     def _choose(self, m, flits, idle):
         """Grant a source when the link is about to be free; its head is taken."""
