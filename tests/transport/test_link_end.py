@@ -17,7 +17,7 @@ from hdl.transport.link_end import LinkEnd
 from hdl.transport.port import Port
 from tests.lib.axi import AxiMemory, attach
 from tests.lib.packets import Packet, random_header, send_packets
-from tests.lib.simulate import pattern, run
+from tests.lib.simulate import pattern, run, stream_get, stream_put
 
 UP, DOWN, CLEAN, SILENT = LinkState
 #: UPs of an end that the search tells apart.
@@ -252,7 +252,7 @@ class Pair:
                 self.first = self.tag
             before = state
 
-    def run(self, bench, limit=40_000):
+    def run(self, bench, *more, limit=40_000):
         port, endpoint = self.port, self.endpoint
 
         def port_up(ctx):
@@ -277,7 +277,7 @@ class Pair:
                 ctx.set(line.latency, self.latency)
             await bench(ctx)
 
-        run(self.inside.fragment, set_up, background=background, limit=limit)
+        run(self.inside.fragment, set_up, background=[*background, *more], limit=limit)
 
     async def cut(self, ctx, lines, cycles):
         for line in lines:
@@ -328,3 +328,43 @@ def test_outages_amid_traffic_lose_no_credit_and_replay_nothing(seed, latency, s
 @pytest.mark.parametrize("seed", range(10, 20))
 def test_many_outages(seed):
     outages(seed, latency=2 + seed % 7, rounds=20, slices=["none", "all"][seed % 2])
+
+
+@pytest.mark.parametrize("slices", ["none", "all"])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_arrivals_come_one_after_the_other_across_outages(seed, slices):
+    """A rank that says again what was lost is heard: each arrival comes, none after a later one,
+    and none that is offered while the link is down is taken for gone.
+    """
+    pair = Pair(seed, 3, slices)
+    pair.asks = False
+    port, endpoint, draw = pair.port, pair.endpoint, pair.draw
+    came, said, count = [], [], 20
+
+    async def doorbell(ctx):
+        while True:
+            (beat,) = await stream_get(ctx, port.arrivals, 1)
+            came.append(beat.data & 0xFFFF_FFFF)
+            header = random_header(draw, MessageClass.WRITE_RESPONSE, inc=1, status=0)
+            await send_packets(ctx, port.answers, [Packet(header)])
+
+    async def rank(ctx):
+        ended = endpoint.acknowledged, endpoint.arrivals_lost
+        for epoch in range(1, count + 1):
+            await ctx.tick().repeat(draw.randrange(1, 20))
+            lost = True
+            while lost:
+                await stream_put(ctx, endpoint.arrival, [{"epoch": epoch}])
+                *_, lost = await ctx.tick().sample(*ended).until(endpoint.acknowledged)
+        said.append(count)
+
+    async def bench(ctx):
+        while not said:
+            lines = draw.choice([[pair.there, pair.back], [pair.there], [pair.back]])
+            await pair.cut(ctx, lines, draw.choice([1, 3, 60]))
+            await ctx.tick().repeat(draw.randrange(1, 60))
+
+    pair.run(bench, rank, doorbell)
+    assert list(dict.fromkeys(came)) == list(range(1, count + 1))
+    assert came == sorted(came)
+    assert len(came) > count, "nothing was lost"

@@ -8,6 +8,7 @@ import pytest
 
 from hdl.config import SwitchConfig
 from hdl.interfaces import MessageClass
+from hdl.transport import channels
 from hdl.transport.transmitter import CreditCounter, SourceSpec, Transmitter
 from tests.lib.packets import LinkPeer, Packet, random_header, saturate, send_packets
 from tests.lib.simulate import SHAPES, pattern, run
@@ -174,6 +175,38 @@ def test_a_packet_starts_only_with_credits_for_the_longest(flit_bytes, size):
         assert ctx.get(dut.link.valid)
 
     run(dut, feed, bench)
+
+
+@pytest.mark.parametrize("slices", ["none", "all"])
+def test_a_write_that_may_be_dropped_is_not_taken_without_credits(slices):
+    """Where contexts outlive failures a result stays where it can be dropped until it goes: also
+    with register slices, which take a head before there are credits for it.
+    """
+    config = configuration(8, contexts=2, register_slices=slices)
+    sources = channels.accelerator_sources(config)
+    dut = Transmitter(config, sources, channels.credits_to_rank(config))
+    spec = next(spec for spec in sources if spec.name == "writes")
+    fit = channels.credits_to_rank(config)[spec.channel] // config.packet_flits
+    packets = random_packets(config, spec, fit + 1, random.Random(0), (4, 4))
+    heads = []
+
+    async def watch(ctx):
+        head = dut.writes.head
+        async for *_, valid, ready in ctx.tick().sample(head.valid, head.ready):
+            if valid and ready:
+                heads.append(1)
+
+    async def feed(ctx):
+        await send_packets(ctx, dut.writes, packets)
+
+    async def bench(ctx):
+        await ctx.tick().repeat(40 + 2 * fit * config.packet_flits)
+        assert len(heads) == fit
+        ctx.set(dut.returned, 1 << spec.channel)
+        await ctx.tick().repeat(config.packet_flits + 4)
+        assert len(heads) == fit + 1
+
+    run(dut, bench, background=[feed, watch])
 
 
 @pytest.mark.parametrize("flit_bytes", FLITS)
