@@ -65,7 +65,8 @@ class Recovery(wiring.Component):
     idle : ranks that owe nothing
     flushing : waves and packets are dropped
     failing : from the failure until flags are sent; nothing new is taken
-    mark, code, rank : in one cycle, what is launched fails; spare: but not what is over
+    mark, code, rank : in one cycle, what is launched fails; spare: but not what is over, of which
+        some members may have been told: a link or a host ends what is under way
     form : post an operation of those who have arrived, to end it; partial: until flags are sent
     force, launch_code, launch_rank : a queued operation is launched as one that has failed
     hold, skip : ports whose flag must wait, or is not sent now
@@ -178,7 +179,7 @@ class Recovery(wiring.Component):
                 m.d.comb += self._timed.eq(self.active)
                 with m.If(expired | cut | self.abort):
                     m.d.comb += [self.mark.eq(1), self._restart.eq(1)]
-                    m.d.comb += self.spare.eq(cut & ~self.abort)
+                    m.d.comb += self.spare.eq(cut | self.abort)
                     m.d.sync += [
                         self.aborts.eq(self.aborts + 1),
                         self.abort_code.eq(self.code),
