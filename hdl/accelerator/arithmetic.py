@@ -13,6 +13,7 @@ from ..arithmetic.shared_reducer import SharedReducer
 from ..config import SwitchConfig
 from ..interfaces import Format, Operation
 from .layouts import flit_scale_bits
+from .merge import one_of
 from .scale_packer import ScaleFlit, ScalePacker
 
 __all__ = ["Arithmetic"]
@@ -117,18 +118,19 @@ class Arithmetic(wiring.Component):
         if self._codes:
             codes = self._connect_codes(m)
         self._put_sums(m, sums)
+        places = self._later_places(m) if self._config.subsets else {}
         if codes is not None:
-            self._put_codes(m, sums, codes)
+            self._put_codes(m, sums, codes, self._owners(places))
         if self._config.subsets:
-            self._put_places(m, codes)
+            self._put_places(m, codes, places)
         return m
 
     @property
     def _sources(self):
         return self.sources if self._config.subsets else (1 << self._config.ranks) - 1
 
-    def _put_places(self, m, codes):
-        """Where results go, beside them."""
+    def _later_places(self, m):
+        """Where results go, beside them: of sums, and of codes."""
         later = {}
         for name, delay in (("sums", self.delay), ("codes", self.inq_delay)):
             if delay is None:
@@ -136,6 +138,17 @@ class Arithmetic(wiring.Component):
             m.submodules[f"places_of_{name}"] = line = DelayLine(len(self.places), delay)
             m.d.comb += line.i.eq(self.places)
             later[name] = line.o
+        return later
+
+    def _owners(self, places):
+        """By context, whether the codes that leave the reducer are its."""
+        contexts, ranks = self._config.contexts, self._config.ranks
+        if contexts == 1:
+            return [1]
+        return [places["codes"].word_select(context, ranks).any() for context in range(contexts)]
+
+    def _put_places(self, m, codes, later):
+        """Where results go, and scales."""
         of_codes = codes.valid if codes is not None else 0
         places = Mux(of_codes, later.get("codes", 0), later.get("sums", 0))
         m.d.comb += self.result_places.eq(places)
@@ -202,26 +215,36 @@ class Arithmetic(wiring.Component):
             self.overflow.eq(sums.valid & sums.payload.overflow),
         ]
 
-    def _put_codes(self, m, sums, codes):
+    def _put_codes(self, m, sums, codes, owners):
         """Sums and codes never come in one cycle."""
         m.submodules.ends = ends = DelayLine(2, self.inq_delay)
-        m.submodules.packer = packer = ScalePacker(self._config)
         output = codes.payload
         begins = Signal()
         m.d.comb += [
             ends.i.eq(Cat(self.ends_wave, self.ends_blocks)),
             begins.eq(codes.valid & output.blocks.any()),
             self.result_ends.eq(codes.valid & ends.o[0]),
-            packer.begins.eq(begins),
-            packer.ends.eq(ends.o[1]),
-            packer.scales.eq(output.scales),
-            self.scales_valid.eq(packer.valid),
-            self.new_scales.eq(packer.o),
             self.blocks_nan.eq(Mux(begins, output.blocks & output.nan, 0)),
             self.blocks_overflow.eq(Mux(begins, output.blocks & output.overflow, 0)),
         ]
+        self._pack_scales(m, begins, ends.o[1], output.scales, owners)
         if sums is None:
             m.d.comb += [self.result_valid.eq(codes.valid), self.result.eq(output.data)]
         else:
             with m.If(codes.valid):
                 m.d.comb += [self.result_valid.eq(1), self.result.eq(output.data)]
+
+    def _pack_scales(self, m, begins, ends, scales, owners):
+        """Scales into flits, by context: blocks of several contexts' waves may take turns."""
+        packers = []
+        for context, owned in enumerate(owners):
+            packer = ScalePacker(self._config)
+            m.submodules["packer" if len(owners) == 1 else f"packer_{context}"] = packer
+            m.d.comb += [packer.begins.eq(begins & owned), packer.ends.eq(ends)]
+            m.d.comb += packer.scales.eq(scales)
+            packers.append(packer)
+        flits = [(packer.valid, packer.o) for packer in packers]
+        m.d.comb += [
+            self.scales_valid.eq(Cat(packer.valid for packer in packers).any()),
+            self.new_scales.as_value().eq(one_of(flits)),
+        ]

@@ -150,7 +150,7 @@ class Bench:
             assert comes > max(self.due, default=-1), "a result overtakes another one"
             self.due[comes] = flit
             if flit.scales:
-                self.scales_due[comes + 1] = flit.scales
+                self.scales_due[comes + 1] = (*flit.scales, flit.given.get("places"))
             if quantized:
                 codes_until = self.now
             await self.step(ctx)
@@ -182,13 +182,17 @@ class Bench:
         assert ctx.get(dut.result_valid) == (flit is not None), self.now
         if flit:
             assert ctx.get(dut.result) == flit.result, self.now
+            if "places" in flit.given:
+                assert ctx.get(dut.result_places) == flit.given["places"], self.now
         wanted = dict.fromkeys(flags, 0) | (flit.status if flit else {})
         assert {name: ctx.get(getattr(dut, name)) for name in flags} == wanted, self.now
         if scales:
             due = self.scales_due.pop(self.now, None)
             assert ctx.get(dut.scales_valid) == (due is not None), self.now
             if due:
-                content, last = due
+                content, last, places = due
+                if places is not None:
+                    assert ctx.get(dut.scales_places) == places, self.now
                 got = ctx.get(dut.new_scales)
                 assert got.data.to_bytes(64, "little").startswith(content), self.now
                 assert got.last == last
@@ -229,6 +233,33 @@ def test_waves_of_every_number_of_blocks(name):
         for more in (1, config.block - 1):
             flits += flits_of_codes(generator, config, number * config.block + more)
     Bench(config, flits).run()
+
+
+def of_context(config, context, flits):
+    """Runs of flits that may not be parted, for some rank of a context."""
+    runs = []
+    for number, flit in enumerate(flits):
+        place = 1 << context * config.ranks + number % config.ranks
+        flit.given |= {"places": place, "sources": (1 << config.ranks) - 1}
+        if flit.free:
+            runs.append([])
+        runs[-1].append(flit)
+    return runs
+
+
+@pytest.mark.parametrize("name", ["codes only", "separate", "two blocks a flit", "shared"])
+def test_blocks_of_several_contexts_take_turns(name):
+    """In the midst of waves, whose new scales are not all there: each context's stay its own."""
+    config = CONFIGS[name].replace(contexts=2)
+    generator, draw = np.random.default_rng(SEED), random.Random(SEED)
+    waiting = [
+        of_context(config, context, list(operations(config, generator, 3)))
+        for context in range(config.contexts)
+    ]
+    flits = []
+    while any(waiting):
+        flits += draw.choice([runs for runs in waiting if runs]).pop(0)
+    Bench(config, flits, lambda: draw.choice([0] * 10 + [1, 2])).run()
 
 
 @pytest.mark.parametrize("name", ["separate", "shared"])
