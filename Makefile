@@ -16,9 +16,12 @@ export PYTHONHASHSEED ?= 0
 export AMARANTH_USE_YOSYS := builtin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
+# Models of short tests run for few cycles: what is saved in compiling is more than it costs
+# (docs/engines.md).
+QUICK := TIDEGATE_CXXFLAGS="-O1 -fno-tree-dominator-opts -fno-tree-dse -fno-tree-fre -fno-tree-pta \
+	-fno-ipa-modref -fno-ipa-pure-const -fno-ipa-profile -fno-guess-branch-probability \
+	--param ggc-min-expand=500 --param ggc-min-heapsize=1000000"
 # One thread for matrix products in each test worker: the workers fill the cores already.
-# Models of short tests run for few cycles: what -O1 saves in compiling is more than it costs.
-QUICK := TIDEGATE_CXXFLAGS=-O1
 PYTEST := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(PY) -m pytest -n $(JOBS) --dist worksteal
 INSTALL := $(PY) -m pip install --quiet --constraint constraints.txt
 # The model goes into the environment, so a new environment is a new model.

@@ -35,10 +35,11 @@ each_engine = pytest.mark.parametrize(
 _generated: dict[str, str] = {}
 
 
-def use_one_model(monkeypatch):
-    """Generate and compile the system once, with waveforms: this takes most of these tests' time.
+def use_one_model(monkeypatch, *, waves: bool = True):
+    """Generate and compile the system once: this takes most of these tests' time.
 
-    The model with waveforms runs the same cycles as the one without.
+    The model with waveforms runs the same cycles as the one without; it is made where any test
+    draws some.
     """
     generate = build._rtlil
 
@@ -51,7 +52,7 @@ def use_one_model(monkeypatch):
         return _generated[digest]
 
     def testbed(config, engine, *, vcd, phases):
-        return Testbed(config, engine, vcd=True, phases=phases)
+        return Testbed(config, engine, vcd=waves, phases=phases)
 
     monkeypatch.setattr(build, "_rtlil", generate_once)
     monkeypatch.setattr(session, "Testbed", testbed)

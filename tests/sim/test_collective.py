@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from hdl.config import KNOWN_OPERATIONS
 from sim.cli.collective_arguments import parse
 from sim.cli.errors import UsageError
 from sim.collective import main
@@ -12,15 +13,14 @@ from sim.golden.collectives import COLLECTIVES
 from sim.plan import Plan
 from tests.sim.small_run import needs_compiler, use_one_model
 
-#: The smallest system with all of it, as arguments of the command.
+#: A small system with all of it, as arguments of the command: that of tests/system, so that one
+#: model serves both.
 FIELDS = {
-    "formats": "fp16,int32",
-    "operations": "sum,max",
+    "formats": "fp16,bf16,int32",
+    "operations": ",".join(KNOWN_OPERATIONS),
     "collectives": "all",
     "waves": 2,
     "wave_bytes": 128,
-    "memory_bytes": 4096,
-    "link_latency_max": 8,
 }
 SMALL = ["--config", "tiny"] + [
     word for field, value in FIELDS.items() for word in ("--set", f"{field}={value}")
@@ -30,7 +30,7 @@ SMALL = ["--config", "tiny"] + [
 @pytest.fixture(autouse=True)
 def _folder(monkeypatch, tmp_path):
     """Each test in a folder of its own, all with one compiled model."""
-    use_one_model(monkeypatch)
+    use_one_model(monkeypatch, waves=False)
     monkeypatch.chdir(tmp_path)
 
 
