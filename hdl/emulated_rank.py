@@ -4,7 +4,7 @@ from amaranth import Array, Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from .accelerator.window import WINDOW_WORDS, WORD_BITS
+from .accelerator.window import WINDOW_WORDS, WORD_BITS, window_words
 from .axi_slice import AxiSlice
 from .config import SwitchConfig
 from .emulated_memory import EmulatedMemory
@@ -102,12 +102,12 @@ class RankProgram(wiring.Component):
                 "arriving": Out(1),
                 "done": Out(1, init=1),
             }
-            | (self._posting() if self._windows else {})
+            | (self._posting(config) if self._windows else {})
         )
 
     @staticmethod
-    def _posting():
-        words = In(WORD_BITS).array(len(WINDOW_WORDS) - 1)
+    def _posting(config):
+        words = In(WORD_BITS).array(len(window_words(config)) - 1)
         return {"posts": In(1), "words": words, "hasty": In(1), "lost": In(1)}
 
     def elaborate(self, platform):
@@ -115,7 +115,7 @@ class RankProgram(wiring.Component):
         left = Signal(16)
         epoch = Signal(32)
         waited = Signal(32)
-        word = Signal(range(len(WINDOW_WORDS) + 1))
+        word = Signal(range(len(WINDOW_WORDS) + 1))  # that is written next
         reached = ~(self.flag_epoch - epoch)[31]
         m.d.comb += self.arrival.payload.epoch.eq(epoch)
         with m.FSM(name="program"):
@@ -309,7 +309,7 @@ class EmulatedRank(wiring.Component):
                 program.hasty.eq(registers.hasty[context]),
                 *(
                     word.eq(register(f"window_{name}"))
-                    for word, name in zip(program.words, list(WINDOW_WORDS)[1:], strict=True)
+                    for word, name in zip(program.words, window_words(config)[1:], strict=True)
                 ),
             ]
         for event, name in ((program.arriving, "arrive_time"), (watch.seen, "flag_time")):

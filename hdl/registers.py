@@ -19,7 +19,7 @@ from . import __version__
 from .accelerator.outstanding import outstanding_limit
 from .accelerator.recovery import WATCHDOG_BITS
 from .accelerator.totals import CONTEXT_TOTALS, port_totals
-from .accelerator.window import WINDOW_WORDS, WORD_BITS
+from .accelerator.window import WINDOW_WORDS, WORD_BITS, window_words
 from .config import DEFAULT_FORMATS, KNOWN_FORMATS, KNOWN_OPERATIONS, SwitchConfig
 from .interfaces import (
     Axi4LiteSignature,
@@ -399,8 +399,13 @@ def program_registers(config: SwitchConfig, context: int = 0) -> tuple[list, lis
     if config.contexts > 1:
         settings.append(register("posts", "rw", 1, "it writes these before each arrival"))
         settings += [
-            register(f"window_{name}", "rw", WORD_BITS, f"word {number} of its window: {meaning}")
-            for number, (name, meaning) in enumerate(WINDOW_WORDS.items())
+            register(
+                f"window_{name}",
+                "rw",
+                WORD_BITS,
+                f"word {number} of its window: {WINDOW_WORDS[name]}",
+            )
+            for number, name in enumerate(window_words(config))
             if number
         ]
     results = [

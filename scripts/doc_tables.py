@@ -87,7 +87,7 @@ FORMAT_WORD_MEANING = {
     "operation": "0 sum; others where they are built, as in the register `format`",
     "source_ranks": "ranks that are read, a bit each",
     "destination_ranks": "ranks that are written, a bit each",
-    "collective": "0 whole; others likewise, with chunks as long as the register `chunk` says",
+    "collective": "0 whole; others where they are built, as in the register `format`",
     "reserved": "0",
 }
 

@@ -197,10 +197,7 @@ class Tenant:
         self.stage_instruction(self.instruction(operation), rank, **words)
 
     def stage_instruction(self, instruction: Instruction, rank: int, **words: int):
-        """Likewise, of what else would be posted.
-
-        The bytes of a chunk are not among it: they are in the context's register.
-        """
+        """Likewise, of what else would be posted."""
         own = {
             kind: getattr(instruction, f"{kind}s")[rank]
             for kind in ("source", "destination", "flag", "scale_source", "scale_destination")
@@ -214,6 +211,8 @@ class Tenant:
             OperationCode[instruction.operation.upper()].value,
             Collective[instruction.collective.upper()].value,
         )
+        if self.bed.config.chunks:
+            own["chunk"] = instruction.chunk
         for name, value in (own | words).items():
             self.set_rank_register(rank, f"window_{name}", value)
 

@@ -6,7 +6,7 @@ import pytest
 from amaranth import Module
 from amaranth.lib.wiring import connect
 
-from hdl.accelerator.window import WINDOW_WORDS
+from hdl.accelerator.window import window_words
 from hdl.config import SwitchConfig
 from hdl.emulated_rank import EmulatedRank, FlagWatch, RankProgram
 from hdl.interfaces import MessageClass
@@ -19,6 +19,8 @@ from tests.lib.simulate import run, until
 
 RANK = 2
 FLAG = 256 + 8
+#: Whose ranks write windows, of every word that there is.
+POSTING = SwitchConfig.preset("tiny", contexts=2, collectives="all")
 
 
 def configuration(flit_bytes):
@@ -105,13 +107,12 @@ def test_the_delay_before_each_arrival_is_exact(delay):
     run(dut, bench)
 
 
-@pytest.mark.parametrize("said", range(len(WINDOW_WORDS)))
+@pytest.mark.parametrize("said", range(len(window_words(POSTING))))
 @pytest.mark.parametrize("posts", [0, 1])
 def test_what_the_link_may_have_lost_is_said_again(posts, said):
     """From the first word of its window on, however far it had come; once it has its flag, not."""
-    config = SwitchConfig.preset("tiny", contexts=2)
-    dut = RankProgram(config)
-    words = [*range(1, len(WINDOW_WORDS)), 0] if posts else [0]
+    dut = RankProgram(POSTING)
+    words = [*range(1, len(window_words(POSTING))), 0] if posts else [0]
     said = min(said, len(words))
 
     async def take(ctx, count):

@@ -27,7 +27,7 @@ from .recovery import WATCHDOG_BITS, Recovery
 from .totals import CONTEXT_TOTALS
 from .trace import WaveTrace
 from .wave_controller import Reservation, WaveController, WaveIssue
-from .window import WINDOW_WORDS, WORD_BITS
+from .window import WORD_BITS, window_words
 from .write_tracker import WriteTracker
 
 __all__ = ["Context", "OperationEnd"]
@@ -170,7 +170,7 @@ class Context(wiring.Component):
             members |= {
                 "in_band": In(1),
                 "stage": In(ranks),
-                "stage_words": In(range(len(WINDOW_WORDS))).array(ranks),
+                "stage_words": In(range(len(window_words(config)))).array(ranks),
                 "stage_values": In(WORD_BITS).array(ranks),
                 "locked": Out(ranks),
                 "watchdog": In(WATCHDOG_BITS),
@@ -226,13 +226,12 @@ class Context(wiring.Component):
         instructions, barrier, controller = self._instructions, self._barrier, self._controller
         kinds = [f"stage_{kind}" for kind in address_kinds(self._config)]
         subsets = SUBSETS if self._config.subsets else ()
-        for name in (*kinds, "address", "length", "format", "post", *subsets):
+        chunk = ("chunk",) if self._config.chunks else ()
+        for name in (*kinds, "address", "length", "format", "post", *subsets, *chunk):
             value = getattr(self.posting, name)
             if self._config.recovers:
                 value = Mux(self.in_band, getattr(self._posts.posting, name), value)
             m.d.comb += getattr(instructions, name).eq(value)
-        if self._config.chunks:
-            m.d.comb += instructions.chunk.eq(self.posting.chunk)
         for name in ("busy", "code", "rank"):
             m.d.comb += getattr(self.posting, name).eq(getattr(instructions, name))
         for rank in range(self._config.ranks):

@@ -10,7 +10,7 @@ from ..interfaces import Beat, MessageClass, PacketSource, Response
 from ..stream import Queue
 from ..transport.endpoint import DOORBELL_SPACING
 from .barrier import EPOCH_BITS
-from .window import WINDOW_WORDS, WORD_BITS, WORD_BYTES
+from .window import WORD_BITS, WORD_BYTES, window_words
 
 __all__ = ["Doorbell"]
 
@@ -50,7 +50,7 @@ class Doorbell(wiring.Component):
     def _window(self):
         return {
             "stage": Out(1),
-            "word": Out(range(len(WINDOW_WORDS))),
+            "word": Out(range(len(window_words(self._config)))),
             "value": Out(WORD_BITS),
             "locked": In(1),
         }
@@ -113,7 +113,7 @@ class Doorbell(wiring.Component):
             here.eq(
                 inside
                 & (offset != 0)
-                & (offset < len(WINDOW_WORDS) * WORD_BYTES)
+                & (offset < len(window_words(self._config)) * WORD_BYTES)
                 & (offset[:within] == 0)
                 & (beat.header.length == WORD_BYTES)
             ),

@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out
 from ..config import SwitchConfig
 from .instruction_queue import Posting
 from .layouts import Status, address_kinds
-from .window import FORMAT_WORD, WINDOW_WORDS, WORD_BITS, word_number
+from .window import COMMON_WORDS, FORMAT_WORD, WORD_BITS, window_words, word_number
 
 __all__ = ["MemberPosts"]
 
@@ -18,7 +18,7 @@ class MemberPosts(wiring.Component):
 
     Each member has a slot of words (`WINDOW_WORDS`) that it writes through its own doorbell. Its
     arrival commits them: they stay as they are until they have been read. When all have arrived,
-    addresses are taken from each one's slot, and the common fields, length and format word, are
+    addresses are taken from each one's slot, and what they have in common (`COMMON_WORDS`) is
     compared.
 
     Members
@@ -45,17 +45,19 @@ class MemberPosts(wiring.Component):
 
     Latency
     -------
-    Complete to posted: 7 cycles a rank and 2, then the queue's check.
+    Complete to posted: a cycle for each word of each rank but its first, and 2, then the queue's
+    check.
     """
 
     def __init__(self, config: SwitchConfig):
         self._config = config
+        self._words = window_words(config)
         ranks = config.ranks
         super().__init__(
             {
                 "on": In(1),
                 "stage": In(ranks),
-                "words": In(range(len(WINDOW_WORDS))).array(ranks),
+                "words": In(range(len(self._words))).array(ranks),
                 "values": In(WORD_BITS).array(ranks),
                 "locked": Out(ranks),
                 "arrived": In(ranks),
@@ -80,18 +82,18 @@ class MemberPosts(wiring.Component):
         m = Module()
         config = self._config
         self._member = Signal(range(config.ranks))  # whose slot is looked at
-        self._word = Signal(range(len(WINDOW_WORDS)))
+        self._word = Signal(range(len(self._words)))
         self._collected = Signal()
         value = self._slots(m)
         reads = Signal()
-        length, format_word = self._compare(m, reads, value)
+        common = self._compare(m, reads, value)
         self._stage(m, reads, value)
         self._make(m, reads)
-        fields = data.View(FORMAT_WORD, format_word)
+        fields = data.View(FORMAT_WORD, common["format"])
         stray = fields.source_ranks[config.ranks :].any() | fields.reserved.any()
         stray |= fields.destination_ranks[config.ranks :].any()
         m.d.comb += [
-            self.posting.length.eq(Mux(self.flags_only, 0, length)),
+            self.posting.length.eq(Mux(self.flags_only, 0, common["length"])),
             # What no field has a place for makes the format, or the collective, an unknown one.
             self.posting.format.eq(Cat(fields.format, fields.operation, fields.collective, stray)),
             self.posting.source_ranks.eq(Mux(self.flags_only, 0, fields.source_ranks)),
@@ -101,6 +103,8 @@ class MemberPosts(wiring.Component):
                 | Mux(self.on, self.early, 0)
             ),
         ]
+        if config.chunks:
+            m.d.comb += self.posting.chunk.eq(common["chunk"])
         return m
 
     def _slots(self, m):
@@ -108,7 +112,7 @@ class MemberPosts(wiring.Component):
         read = []
         for rank in range(self._config.ranks):
             m.submodules[f"slot_{rank}"] = slot = Memory(
-                shape=unsigned(WORD_BITS), depth=len(WINDOW_WORDS), init=[]
+                shape=unsigned(WORD_BITS), depth=len(self._words), init=[]
             )
             write, look = slot.write_port(), slot.read_port(domain="comb")
             m.d.comb += [
@@ -119,6 +123,11 @@ class MemberPosts(wiring.Component):
             ]
             read.append(look.data)
         return Array(read)[self._member]
+
+    @property
+    def _last_word(self):
+        """The last word of a slot is looked at."""
+        return self._word == len(self._words) - 1
 
     @property
     def _counts(self):
@@ -135,7 +144,8 @@ class MemberPosts(wiring.Component):
 
     def _compare(self, m, reads, value):
         """Common fields of the lowest member; who differs from it."""
-        common = {name: Signal(WORD_BITS, name=f"common_{name}") for name in ("length", "format")}
+        names = [name for name in COMMON_WORDS if name in self._words]
+        common = {name: Signal(WORD_BITS, name=f"common_{name}") for name in names}
         seen = Signal()  # of a member before this one
         differs = Signal()  # this one does, as far as it has been read
         wrong = Signal()
@@ -148,7 +158,7 @@ class MemberPosts(wiring.Component):
             with m.If(here & seen & (word != value)):
                 m.d.comb += wrong.eq(1)
                 m.d.sync += differs.eq(1)
-        last = reads & self._counts & (self._word == word_number("format"))
+        last = reads & self._counts & self._last_word
         with m.If(last):
             m.d.sync += [seen.eq(1), differs.eq(0), self._members.eq(self._members + 1)]
             with m.If(~seen):
@@ -159,10 +169,9 @@ class MemberPosts(wiring.Component):
                     m.d.sync += self._odd.eq(self._member)
         with m.If(self.idle):
             m.d.sync += [seen.eq(0), differs.eq(0), self._members.eq(0), self._others.eq(0)]
-        return common["length"], common["format"]
+        return common
 
     def _make(self, m, reads):
-        last_word = self._word == len(WINDOW_WORDS) - 1
         begins = self.on & Mux(self.form, self.arrived.any(), self.complete & ~self.halt)
         alone = (self._others == self._members - 1) & (self._members > 2)
         with m.FSM(name="member_posts") as fsm:
@@ -183,8 +192,8 @@ class MemberPosts(wiring.Component):
                     m.next = "READ"
             with m.State("READ"):
                 m.d.comb += reads.eq(1)
-                m.d.sync += self._word.eq(Mux(last_word, 1, self._word + 1))
-                with m.If(last_word):
+                m.d.sync += self._word.eq(Mux(self._last_word, 1, self._word + 1))
+                with m.If(self._last_word):
                     m.d.sync += self._member.eq(self._member + 1)
                     with m.If(self._member == self._config.ranks - 1):
                         m.d.sync += self._collected.eq(1)

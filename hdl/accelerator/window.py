@@ -3,14 +3,17 @@
 from amaranth import unsigned
 from amaranth.lib import data
 
+from ..config import SwitchConfig
 from ..transport.endpoint import WINDOW_WORD_BITS, WINDOW_WORD_BYTES
 
 __all__ = [
+    "COMMON_WORDS",
     "FORMAT_WORD",
     "WINDOW_WORDS",
     "WORD_BITS",
     "WORD_BYTES",
     "format_word",
+    "window_words",
     "word_number",
 ]
 
@@ -27,19 +30,27 @@ WINDOW_WORDS = {
     "scale_destination": "address of its new scales",
     "length": "bytes of each rank's operand; the same at all members",
     "format": "format and ranks (see below); the same at all members",
+    "chunk": "bytes of a chunk, where the collective has them; the same at all members",
 }
+#: What all members must have in common.
+COMMON_WORDS = ("length", "format", "chunk")
 
-#: The last word, from bit 0 up.
+#: The word ``format``, from bit 0 up.
 FORMAT_WORD = data.StructLayout(
     {
         "format": unsigned(8),
         "operation": unsigned(8),  # 0: sum
         "source_ranks": unsigned(16),
         "destination_ranks": unsigned(16),
-        "collective": unsigned(8),  # 0: whole; chunks have the length that the host has set
+        "collective": unsigned(8),  # 0: whole
         "reserved": unsigned(8),
     }
 )
+
+
+def window_words(config: SwitchConfig) -> tuple[str, ...]:
+    """The words that there are, in order."""
+    return tuple(name for name in WINDOW_WORDS if name != "chunk" or config.chunks)
 
 
 def word_number(name: str) -> int:

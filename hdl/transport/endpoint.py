@@ -29,6 +29,8 @@ DOORBELL_SPACING = 4096
 #: Words of a context's window, of which the first is its doorbell.
 WINDOW_WORD_BYTES = 8
 WINDOW_WORD_BITS = 8 * WINDOW_WORD_BYTES
+#: Width of a word's number in its window.
+WINDOW_PLACE_BITS = 4
 
 #: What a rank says when its operand is ready.
 Arrival = data.StructLayout({"epoch": unsigned(32), "context": unsigned(4)})
@@ -41,7 +43,8 @@ def arrival_layout(config: SwitchConfig) -> data.StructLayout:
     if config.contexts == 1:
         return Arrival
     members = {name: field.shape for name, field in Arrival}
-    return data.StructLayout(members | {"word": unsigned(3), "value": unsigned(WINDOW_WORD_BITS)})
+    word = {"word": unsigned(WINDOW_PLACE_BITS), "value": unsigned(WINDOW_WORD_BITS)}
+    return data.StructLayout(members | word)
 
 
 class Endpoint(wiring.Component):

@@ -496,6 +496,11 @@ def _refused(drawing, part, cycles):
     return drawing.choose.choice(able[drawing.choose.choice(list(able))])
 
 
+def _disagrees(drawing, part, cycles):
+    fields = ["length", "destination_ranks"] + ["chunk"] * drawing.config.chunks
+    return Disagrees(_rank(drawing, part), drawing.choose.choice(fields))
+
+
 #: How troubles are drawn: for the drawing, a part and the round's cycles.
 TROUBLES = {
     "never arrives": _never,
@@ -503,9 +508,7 @@ TROUBLES = {
     "arrives early": lambda drawing, part, cycles: ArrivesEarly(_rank(drawing, part)),
     "other epoch": _wrong_epoch,
     "abort": lambda drawing, part, cycles: Abort(drawing.choose.randint(1, cycles)),
-    "disagrees": lambda drawing, part, cycles: Disagrees(
-        _rank(drawing, part), drawing.choose.choice(["length", "destination_ranks"])
-    ),
+    "disagrees": _disagrees,
     "refused": _refused,
     "full queue": lambda drawing, part, cycles: FullQueue(),
 }

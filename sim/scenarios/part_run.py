@@ -105,12 +105,10 @@ class PartRun:
                 )
 
     def _stage(self):
-        """Members write their windows; what chunks have in common is the host's."""
+        """Members write their windows."""
         for rank in self.part.members:
             own = self.part.trouble.instruction(self, 0, rank)
             self.tenant.stage_instruction(own, rank)
-            if self.bed.config.chunks:
-                self.tenant.write("chunk", own.chunk)
 
     def _program(self):
         part = self.part

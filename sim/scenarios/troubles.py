@@ -254,7 +254,7 @@ class Abort(Trouble):
 
 @dataclass(frozen=True)
 class Disagrees(Trouble):
-    """A member posts another length or other ranks than the others."""
+    """A member posts another length, chunk or other ranks than the others."""
 
     rank: int
     field: str

@@ -38,10 +38,9 @@ def host_posts(tenant, plan, seed, in_place=False):
 
 
 def members_post(tenant, plan, seed, **words):
-    """Every member stages its part, and the host the chunk that all have in common."""
+    """Every member stages its part."""
     tenant.set_in_band(True)
     operation = load(tenant, plan, seed)
-    tenant.write("chunk", plan.chunk_bytes(CONFIG, operation.length) or 0)
     for rank in range(RANKS):
         tenant.stage(operation, rank, **words)
     tenant.posted = [operation]
@@ -75,6 +74,25 @@ def test_members_post_each_beside_a_host():
         finish(first, second)
 
 
+@pytest.mark.parametrize("odd", range(RANKS))
+def test_a_chunk_that_disagrees_names_the_odd_rank(odd):
+    """Of what the host has staged nothing counts."""
+    tenant, other = pair(config=CONFIG)
+    tenant.write("chunk", 8)
+    plan = PLANS[0]
+    posted = members_post(tenant, plan, 95)
+    tenant.stage(posted, odd, chunk=plan.chunk_bytes(CONFIG, posted.length) + CONFIG.flit_bytes)
+    tenant.bed.host.go([tenant.context])
+    assert tenant.wait(), tenant.bed.state()
+    tenant.bed.host.wait(100)
+    for rank in range(RANKS):
+        tenant.expect_flag(rank, posted.epoch, Status.DISAGREES, odd)
+    assert not tenant.bed.differences()
+    members_post(tenant, plan, 96)
+    host_posts(other, PLANS[1], 97)
+    finish(tenant, other)
+
+
 @pytest.mark.parametrize(
     ("operation", "collective", "chunk", "code"),
     [
@@ -91,8 +109,7 @@ def test_what_members_post_and_is_refused_ends_with_that_code(operation, collect
     everyone = (1 << RANKS) - 1
     word = everyone << 16 | everyone << 32
     word |= operation << OPERATION_SHIFT | collective << COLLECTIVE_SHIFT
-    posted = members_post(tenant, Plan(), 90, format=word)
-    tenant.write("chunk", chunk)
+    posted = members_post(tenant, Plan(), 90, format=word, chunk=chunk)
     tenant.bed.host.go([tenant.context])
     assert tenant.wait(), tenant.bed.state()
     tenant.bed.host.wait(100)
