@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cocotb_tests.lib.configs import FORWARDING, INQ, TINY
+from cocotb_tests.lib.configs import FORWARDING, INQ, TENANTS, TINY
 from hdl.config import SwitchConfig
 
 __all__ = ["COMPONENTS", "Bench", "Component"]
@@ -202,6 +202,25 @@ COMPONENTS: dict[str, Component] = {
             name="counters",
             files=_accelerator("counters"),
             tests=_tests("accelerator/", "counters"),
+        ),
+        *(
+            Component(
+                name=name.replace("_", "-"),
+                config=TENANTS,
+                files=_accelerator(name),
+                tests=_tests("accelerator/", "recovery_blocks"),
+            )
+            for name in (
+                "recovery", "late_flags", "member_posts", "entry_shares", "outstanding",
+                "packet_drop", "packet_merge",
+            )
+        ),
+        Component(
+            name="link-end",
+            config=TENANTS,
+            files=_transport("link_end"),
+            tests=_tests("transport/", "link_end"),
+            proofs=("link_end",),
         ),
         Component(
             name="axi4-lite-bridge",

@@ -31,6 +31,8 @@ QUANTIZING = SwitchConfig.preset("tiny", ranks=2, formats=("fp16", "inq8"))
 SHARED = QUANTIZING.replace(inq_reducer="shared")
 #: With a core that forwards.
 FORWARDING = SMALL_CONFIG.replace(core="forward")
+#: Of two contexts.
+TENANTS = SMALL_CONFIG.replace(contexts=2, collectives="all")
 #: With a trace buffer.
 TRACING = SMALL_CONFIG.replace(trace_records=64)
 #: With every operation and collective of plain numbers.
@@ -166,6 +168,18 @@ ONLY_IN = {
     "scale-packets": QUANTIZING,
     "shared-reducer": SHARED,
     "trace-buffer": TRACING,
+    **dict.fromkeys(
+        (
+            "recovery",
+            "late-flags",
+            "member-posts",
+            "entry-shares",
+            "outstanding",
+            "packet-drop",
+            "packet-merge",
+        ),
+        TENANTS,
+    ),
 }
 #: Components that are others where quantized operations are built.
 QUANTIZED = [
@@ -193,6 +207,7 @@ def built() -> list:
         TRACING: "-trace",
         FORWARDING: "-forward",
         CHOOSING: "-all",
+        TENANTS: "-tenants",
     }
     return [
         pytest.param(name, config, id=name + kinds[config],

@@ -6,7 +6,7 @@ import os
 
 from hdl.config import SwitchConfig
 
-__all__ = ["FORWARDING", "INQ", "MINIMAL", "TINY", "current"]
+__all__ = ["FORWARDING", "INQ", "MINIMAL", "TENANTS", "TINY", "current"]
 
 #: Flits of 8 bytes, so headers of two; three ranks.
 TINY = SwitchConfig.preset("tiny")
@@ -18,6 +18,8 @@ MINIMAL = SwitchConfig(
 )  # fmt: skip
 #: Quantized operations beside sums; two ranks.
 INQ = SwitchConfig.preset("tiny", ranks=2, formats=("fp16", "inq8"))
+#: Two contexts, with collectives.
+TENANTS = SwitchConfig.preset("tiny", contexts=2, collectives="all")
 #: Ordinary packets go from rank to rank; three of them.
 FORWARDING = SwitchConfig.preset("tiny", core="forward")
 

@@ -26,7 +26,8 @@ class MemberPosts(wiring.Component):
     on : the context's instructions come from its members, not from a host
     stage, words, values : by rank, a word is written
     locked : by rank, its slot is committed
-    arrived, early, complete : see `Barrier`; members: of the context
+    arrived, early, complete : see `Barrier`
+    members : ranks of the context
     halt : nothing new is begun
     form : an operation is made of those who have arrived, only to end it
     posting, flags_only, present : to the `InstructionQueue`

@@ -22,8 +22,8 @@ class PacketDrop(wiring.Component):
     o : what passes
     drop : heads are taken here, and their payload with them as it comes
     left : a head has been taken, here or there
-    coming : packets that begin at the source; empty: all that began have left, dropped ones to
-        their last flit
+    coming : packets that begin at the source
+    empty : all that began have left, dropped ones to their last flit
 
     Timing
     ------

@@ -65,9 +65,11 @@ class Recovery(wiring.Component):
     idle : ranks that owe nothing
     flushing : waves and packets are dropped
     failing : from the failure until flags are sent; nothing new is taken
-    mark, code, rank : in one cycle, what is launched fails; spare: but not what is over, of which
-        some members may have been told: a link or a host ends what is under way
-    form : post an operation of those who have arrived, to end it; partial: until flags are sent
+    mark, code, rank : in one cycle, what is launched fails
+    spare : with ``mark``, but not what is over, of which some members may have been told: a link or
+        a host ends what is under way
+    form : post an operation of those who have arrived, to end it
+    partial : until the flags of such a one are sent
     force, launch_code, launch_rank : a queued operation is launched as one that has failed
     hold, skip : ports whose flag must wait, or is not sent now
     draining : ranks that still owe answers from before

@@ -14,10 +14,17 @@ from ..accelerator.arithmetic import Arithmetic
 from ..accelerator.barrier import Barrier
 from ..accelerator.counters import Counters
 from ..accelerator.doorbell import Doorbell
+from ..accelerator.entry_shares import EntryShares
 from ..accelerator.flag_writer import FlagWriter
 from ..accelerator.instruction_queue import InstructionQueue
+from ..accelerator.late_flags import LateFlags
+from ..accelerator.member_posts import MemberPosts
 from ..accelerator.operation_table import OperationTable
+from ..accelerator.outstanding import Outstanding
+from ..accelerator.packet_drop import PacketDrop
+from ..accelerator.packet_merge import PacketMerge
 from ..accelerator.read_out import ReadOut
+from ..accelerator.recovery import Recovery
 from ..accelerator.request_issuer import RequestIssuer
 from ..accelerator.scale_packer import ScalePacker
 from ..accelerator.scale_packets import ScalePackets, scale_write_back_flits
@@ -41,6 +48,7 @@ from ..transport.core import Core
 from ..transport.core_stub import CoreStub
 from ..transport.endpoint import Endpoint
 from ..transport.link import Link
+from ..transport.link_end import LinkEnd
 from ..transport.port import Port
 from ..transport.read_engine import ReadEngine
 from ..transport.receiver import Receiver
@@ -147,6 +155,17 @@ def _scale_packets(config: SwitchConfig) -> ScalePackets:
     return ScalePackets(config, port=FIRST, flits=flits)
 
 
+def _of_contexts(kind: type, **parameters) -> NamedComponent:
+    """A component that switches of several contexts have."""
+
+    def create(config: SwitchConfig):
+        if not config.recovers:
+            raise BuildError(f"contexts: must be more than 1 for {_name(kind)}, not 1")
+        return kind(config, **parameters)
+
+    return NamedComponent(kind, create)
+
+
 def _trace_buffer(config: SwitchConfig) -> TraceBuffer:
     if not config.trace_records:
         raise BuildError("trace_records: must be more than 0 for trace-buffer, not 0")
@@ -184,6 +203,14 @@ COMPONENTS: dict[str, NamedComponent] = {
     "scale-packets": NamedComponent(ScalePackets, _scale_packets),
     "write-back": NamedComponent(WriteBack, _write_back),
     **_plain(WriteTracker, FlagWriter, Counters),
+    "recovery": _of_contexts(Recovery),
+    "late-flags": _of_contexts(LateFlags, context=FIRST),
+    "member-posts": _of_contexts(MemberPosts),
+    "entry-shares": _of_contexts(EntryShares),
+    "outstanding": _of_contexts(Outstanding),
+    "packet-drop": _of_contexts(PacketDrop),
+    "packet-merge": _of_contexts(PacketMerge, count=2),
+    "link-end": NamedComponent(LinkEnd, lambda config: LinkEnd()),
     "trace-buffer": NamedComponent(TraceBuffer, _trace_buffer),
     "axi4-lite-bridge": NamedComponent(Axi4LiteBridge, lambda config: Axi4LiteBridge()),
     "emulated-rank": NamedComponent(EmulatedRank, lambda config: EmulatedRank(config, rank=FIRST)),

@@ -25,7 +25,7 @@ PERIODS = 3
 
 
 def transitions() -> dict:
-    """What the hardware does: (state, heard, clean) to (next state, takes)."""
+    """What the hardware does: (state, heard, clean) to (next state, takes, lost)."""
     dut, table = LinkEnd(), {}
     # A way to each state from UP: what is heard, clean.
     ways = {UP: [], DOWN: [(SILENT, 0)], CLEAN: [(SILENT, 0), (DOWN, 1)]}
@@ -35,8 +35,8 @@ def transitions() -> dict:
         async def hear(heard, clean):
             ctx.set(dut.heard, heard)
             ctx.set(dut.clean, clean)
-            _, _, takes = await ctx.tick().sample(dut.takes)
-            return ctx.get(dut.state), takes
+            _, _, takes, lost = await ctx.tick().sample(dut.takes, dut.lost)
+            return ctx.get(dut.state), takes, lost
 
         for state, heard, clean in itertools.product(ways, LinkState, (0, 1)):
             for step in ways[state]:
@@ -64,7 +64,7 @@ class Search:
 
     def end(self, end, heard, clean):
         state, period, sent, taken = end
-        following, takes = self.table[state, heard[0], clean]
+        following, takes, _lost = self.table[state, heard[0], clean]
         if takes:
             assert heard[2] == (taken is None), "what is taken first was sent first, and only that"
             assert taken in (None, heard[1]), "flits of two UPs are taken in one"
@@ -105,6 +105,12 @@ class Search:
                     seen.add(following)
                     front.append(following)
         return seen
+
+
+def test_a_link_is_lost_where_it_leaves_up():
+    for (state, _heard, _clean), (following, takes, lost) in transitions().items():
+        assert lost == (state == UP and following != UP)
+        assert not (lost and takes)
 
 
 @pytest.mark.parametrize("latency", [1, 2, 3])
