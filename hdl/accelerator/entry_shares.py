@@ -1,6 +1,6 @@
 """Which wave table entries are whose."""
 
-from amaranth import Cat, Module, Signal
+from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -61,9 +61,8 @@ class EntryShares(wiring.Component):
                 with m.Case(count):
                     m.d.comb += share.eq(waves // count)
         for context in range(contexts):
-            below = sum(divided[:context]) if context else 0
-            with m.If(divided[context]):
-                m.d.sync += [self.base[context].eq(share * below), self.share[context].eq(share)]
-            with m.Else():
-                m.d.sync += [self.base[context].eq(0), self.share[context].eq(0)]
+            below = sum(divided[:context])
+            m.d.sync += self.share[context].eq(Mux(divided[context], share, 0))
+            if context:
+                m.d.sync += self.base[context].eq(Mux(divided[context], share * below, 0))
         return m

@@ -129,7 +129,7 @@ class Recovery(wiring.Component):
     def _watch(self, m):
         """Cycles since something moved."""
         cycles = Signal(WATCHDOG_BITS)
-        self._restart = Signal()
+        self._restart = Signal()  # with other things to wait for
         self._timed = Signal()  # the time runs
         settle = Signal(WATCHDOG_BITS)
         m.d.comb += settle.eq(Mux(self.watchdog == 0, settle_cycles(self._config), self.watchdog))
@@ -180,7 +180,7 @@ class Recovery(wiring.Component):
             with m.State("RUN"):
                 m.d.comb += self._timed.eq(self.active)
                 with m.If(expired | cut | self.abort):
-                    m.d.comb += [self.mark.eq(1), self._restart.eq(1)]
+                    m.d.comb += self.mark.eq(1)
                     m.d.comb += self.spare.eq(cut | self.abort)
                     m.d.sync += [
                         self.aborts.eq(self.aborts + 1),
@@ -191,7 +191,7 @@ class Recovery(wiring.Component):
                     ]
                     m.next = "FLUSH"
             with m.State("FLUSH"):
-                m.d.comb += [self.failing.eq(1), self.flushing.eq(1), self._restart.eq(1)]
+                m.d.comb += [self.failing.eq(1), self.flushing.eq(1)]
                 m.d.comb += self.force.eq(1)
                 with m.If(self.take):
                     m.d.sync += cause_left.eq(0)
@@ -213,7 +213,6 @@ class Recovery(wiring.Component):
                         m.next = "RUN"
             with m.State("FORM"):
                 m.d.comb += [self.failing.eq(1), self.form.eq(1), self.force.eq(1)]
-                m.d.comb += self._restart.eq(1)
                 m.d.sync += self.partial.eq(1)
                 with m.If(self.take):
                     m.d.sync += cause_left.eq(0)

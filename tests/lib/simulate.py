@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from amaranth.sim import Simulator
 
-__all__ = ["SHAPES", "always", "pattern", "run", "stream_get", "stream_put", "until"]
+__all__ = ["SHAPES", "always", "idle", "pattern", "run", "stream_get", "stream_put", "until"]
 
 PERIOD = 1e-8
 #: Lines of state that a time-out prints.
@@ -84,6 +84,15 @@ def run(
         simulator.add_testbench(bench)
     simulator.run()
     return cycles
+
+
+async def idle(ctx, cycles: int):
+    """Let so many cycles pass.
+
+    Unlike `TickTrigger.repeat` it may be left half done, so background benches can use it.
+    """
+    for _ in range(cycles):
+        await ctx.tick()
 
 
 async def until(ctx, condition, *values) -> list:
