@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hdl.accelerator.layouts import Status
+from hdl.accelerator.window import WINDOW_WORDS
 from hdl.config import KNOWN_FORMATS, SwitchConfig
 from sim.quantized import QUANTIZED
 from sim.register_host import Instruction
@@ -34,8 +35,8 @@ __all__ = [
     "WrongEpoch",
 ]
 
-#: Words of a window, all but the arrival: so many writes to a locked one are refused.
-WINDOW_WRITES = 7
+#: Words of a window, all but the arrival: at most so many writes to a locked one are refused.
+WINDOW_WRITES = len(WINDOW_WORDS) - 1
 #: Cycles that an arrival takes to be answered, at most.
 ARRIVAL_CYCLES = 300
 
