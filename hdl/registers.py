@@ -278,7 +278,8 @@ def switch_registers(config: SwitchConfig) -> list[Register]:
             Register("core_dropped", "ro", 32, "ordinary answers without a rank to go to"),
         ),
         Register("values_nan", "ro", 32, "flits of results that held a NaN, since reset"),
-        Register("values_overflow", "ro", 32, "flits in which finite operands gave an infinity, since reset"),
+        Register("values_overflow", "ro", 32,
+                 "flits in which finite operands gave an infinity, since reset"),
         *quantized(
             Register("blocks_nan", "ro", 32, "blocks whose scale became NaN, since reset"),
             Register("blocks_overflow", "ro", 32,
