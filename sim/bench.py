@@ -14,7 +14,7 @@ from hdl.config import SwitchConfig
 from hdl.emulated_memory import STALL_CHANNELS
 
 from .plan import ALL_REDUCE, Plan
-from .quantized import QUANTIZED, Quantized
+from .quantized import QUANTIZED, Blocks, Quantized
 from .register_host import Figures, Instruction, RegisterHost, context_name
 
 __all__ = ["Bench", "Memories", "Outcome", "Placement", "place"]
@@ -66,8 +66,10 @@ class Outcome:
     """One All-Reduce.
 
     `status` is "ok", "mismatch", "timeout", or a hardware code by name. `differences` has a line
-    for each of the first bytes that are not what golden says. `began` and `ended` are the
-    cycles, where they are known, in which the instruction was posted and the last rank was done.
+    for each of the first bytes that are not what golden says, and for counts that are not. `blocks`
+    are those that the switch has counted in a quantized operation that ended. `began` and `ended`
+    are the cycles, where they are known, in which the instruction was posted and the last rank was
+    done.
     """
 
     bytes: int
@@ -77,6 +79,7 @@ class Outcome:
     figures: Figures | None = None
     differences: list[str] = field(default_factory=list)
     state: dict = field(default_factory=dict)
+    blocks: Blocks | None = None
     began: int = 0
     ended: int = 0
 
@@ -84,6 +87,14 @@ class Outcome:
 def _part_bytes(config: SwitchConfig, length: int, format: str) -> list[int]:
     """Bytes of each part of an operand: of its values, or of codes and scales."""
     return [length, config.scales_bytes(length)] if format == QUANTIZED else [length]
+
+
+def _count_differences(found: Blocks, right: Blocks) -> list[str]:
+    return [
+        f"blocks_{name}: counted {count}, must be {wanted}"
+        for name, count, wanted in zip(Blocks._fields, found, right, strict=True)
+        if count != wanted
+    ]
 
 
 def place(
@@ -337,6 +348,7 @@ class Bench:
         for addresses, part in zip(where.operands, parts, strict=True):
             for rank in range(config.ranks):
                 self.fill(rank, addresses[rank], part[rank])
+        counted = self._blocks(format)
         began = self.cycle
         instruction = _instruction(length, format, where, plan.fields(config, length))
         code, rank = self.host.post(instruction)
@@ -359,12 +371,25 @@ class Bench:
         self._phases("compare")
         self._expect(where, parts, operands, format, plan, epoch)
         differences = self.differences()
+        blocks = None
+        if counted is not None:
+            blocks = Blocks(*np.subtract(self._blocks(format), counted).tolist())
+            if figures.code == Status.OK.name:
+                right = plan.read(config, operands).blocks(config)
+                differences += _count_differences(blocks, right)
         status = "mismatch" if differences else "ok"
         if figures.code != Status.OK.name:
             status = figures.code
         return Outcome(
-            length, format, status, not differences, figures, differences, began=began, ended=ended
-        )
+            length, format, status, not differences, figures, differences, blocks=blocks,
+            began=began, ended=ended,
+        )  # fmt: skip
+
+    def _blocks(self, format: str) -> Blocks | None:
+        """What the switch has counted since reset; None for numbers that have no blocks."""
+        if format != QUANTIZED:
+            return None
+        return Blocks(*(self.host.read("switch", f"blocks_{name}") for name in Blocks._fields))
 
     def _expect(self, where: Placement, parts, operands, format: str, plan: Plan, epoch: int):
         """Note what results and flags must be; ranks that are not written keep what they have."""

@@ -97,9 +97,9 @@ class Plan:
         """
         read, written = self.source_ranks(config), self.destination_ranks(config)
         if isinstance(operands, Quantized):
-            parts = Quantized(operands.codes[list(read)], operands.scales[list(read)])
             after = [part.copy() for part in before]
-            for part, result in zip(after, parts.reduced(config), strict=True):
+            reduced = self.read(config, operands).reduced(config)
+            for part, result in zip(after, reduced, strict=True):
                 part[list(written)] = result
             return tuple(after)
         chunk = self.chunk_bytes(config, operands.shape[1] * operands.itemsize)
@@ -114,6 +114,13 @@ class Plan:
             chunk=chunk and chunk // element_bytes(format),
         )
         return (after,)
+
+    def read(self, config: SwitchConfig, operands: Quantized) -> Quantized:
+        """Those of the ranks that are read."""
+        read = list(self.source_ranks(config))
+        if read == list(range(config.ranks)):
+            return operands
+        return Quantized(operands.codes[read], operands.scales[read])
 
     # -- what it takes --------------------------------------------------------------------------
 

@@ -59,6 +59,7 @@ def run_report(config: SwitchConfig, outcome: Outcome, plan: Plan = ALL_REDUCE) 
         "fp16_equivalent_GBps": (
             ELEMENT_BYTES * outcome.bytes / ns["data"] if moved and quantized else None
         ),
+        "blocks": outcome.blocks and outcome.blocks._asdict(),
         "waves_in_flight": _in_flight(figures),
         "stalls": _stalls(figures),
     }

@@ -99,6 +99,9 @@ def _figures(add, report: dict):
         add("bandwidth", f"{report['algbw_GBps']:.4g} GB/s a rank at {clock}")
     if equivalent is not None:
         add("the same values in fp16", f"{equivalent:.4g} GB/s a rank at {clock}")
+    if report["blocks"] is not None:
+        blocks = report["blocks"]
+        add("blocks", f"{blocks['nan']:,} without a scale (NaN), {blocks['overflow']:,} clamped")
     add("waves reading", _waves(report, "reading", config["waves"]))
     add("waves in write phase", _waves(report, "writing", config["write_waves"]))
     for name, meaning in STALLS.items():

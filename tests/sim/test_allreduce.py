@@ -32,7 +32,7 @@ PERIOD_FS = 10**15 // CONFIG.clock_hz
 
 RUN_KEYS = {
     "bytes", "bit_exact", "status", "cycles", "ns", "payload_cycles", "utilization", "bound",
-    "algbw_GBps", "fp16_equivalent_GBps", "waves_in_flight", "stalls",
+    "algbw_GBps", "fp16_equivalent_GBps", "blocks", "waves_in_flight", "stalls",
 }  # fmt: skip
 REPORT_KEYS = RUN_KEYS | {
     "version", "preset", "config", "digest", "engine", "dtype", "in_place", "seed", "input",

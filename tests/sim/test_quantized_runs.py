@@ -1,5 +1,7 @@
 """Quantized runs of the command, from its arguments to its report."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -83,6 +85,9 @@ def test_a_file_of_codes_and_scales(capsys, tmp_path, engine):
     status, report, _ = run(capsys, *arguments)
     assert (status, report["bit_exact"]) == (0, True)
     assert (report["input"], report["bytes"], report["engine"]) == ("x.npz", 77, engine)
+    bad = (~(scales >= 0)).any(axis=0)
+    for each in report["runs"]:
+        assert each["blocks"] == {"nan": bad.sum(), "overflow": 0}
 
 
 @needs_compiler
@@ -92,6 +97,23 @@ def test_another_format_of_the_same_system(capsys):
     assert (status, report["bit_exact"], report["digest"]) == (0, True, CONFIG.digest)
     assert report["fp16_equivalent_GBps"] is None
     assert "added" not in messages
+
+
+@needs_compiler
+def test_a_wrong_count_of_blocks_is_found(capsys, tmp_path, monkeypatch):
+    golden = sim.quantized.all_reduce_inq
+
+    def wrong_status(*operands, **rules):
+        codes, scales, status = golden(*operands, **rules)
+        return codes, scales, replace(status, nan=~status.nan)
+
+    monkeypatch.setattr(sim.quantized, "all_reduce_inq", wrong_status)
+    status, report, _ = run(capsys, "--bytes", "130", "--engine", "pysim")
+    assert (status, report["status"], report["bit_exact"]) == (1, "mismatch", False)
+    assert report["blocks"] == {"nan": 0, "overflow": 0}
+    (folder,) = (tmp_path / "build" / "failures").iterdir()
+    differences = (folder / "differences.txt").read_text().splitlines()
+    assert differences == ["blocks_nan: counted 0, must be 5"]
 
 
 @needs_compiler
