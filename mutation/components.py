@@ -211,9 +211,15 @@ COMPONENTS: dict[str, Component] = {
                 tests=_tests("accelerator/", "recovery_blocks"),
             )
             for name in (
-                "recovery", "late_flags", "member_posts", "entry_shares", "outstanding",
-                "packet_drop", "packet_merge",
+                "recovery", "late_flags", "entry_shares", "outstanding", "packet_drop",
+                "packet_merge",
             )
+        ),
+        Component(
+            name="member-posts",
+            config=TENANTS,
+            files=_accelerator("member_posts"),
+            tests=_tests("accelerator/", "member_posts"),
         ),
         Component(
             name="link-end",
