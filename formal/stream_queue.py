@@ -160,7 +160,7 @@ PROOFS = [
             Fault("never full", "i__ready", lambda ready: Const(1)),
             Fault("writes beside its place", "write__addr", lambda address: address + 1),
         ),
-        quick=False,
+        quick=False,  # minutes on a busy machine; the other kind of queue takes seconds
     ),
     Proof(
         name="queue-block-ram",

@@ -405,6 +405,11 @@ class Flags:
                 if flit:
                     self.sent.append((port, address[port], payload.data & 0xFFFFFFFF))
 
+    def at_rest(self, ctx):
+        """Every link is up, and nobody owes anything."""
+        ctx.set(self.dut.up, 0b11)
+        ctx.set(self.dut.idle, 0b11)
+
     async def pulse(self, ctx, **values):
         for name, value in values.items():
             ctx.set(getattr(self.dut, name), value)
@@ -444,8 +449,7 @@ def test_a_flag_that_the_link_has_lost_is_sent_again(answered):
     flags = Flags()
 
     async def bench(ctx):
-        ctx.set(flags.dut.up, 0b11)
-        ctx.set(flags.dut.idle, 0b11)
+        flags.at_rest(ctx)
         await flags.pulse(ctx, sent=0b11)
         await flags.end(ctx, 3)
         if answered:
@@ -466,8 +470,7 @@ def test_a_late_flag_is_a_write_like_any_flag(port):
     flags = Flags()
 
     async def bench(ctx):
-        ctx.set(flags.dut.up, 0b11)
-        ctx.set(flags.dut.idle, 0b11)
+        flags.at_rest(ctx)
         await flags.end(ctx, 9, missed=1 << port)
         await ctx.tick().repeat(20)
         assert flags.sent == [(port, 64 * (9 + port), 9)]
@@ -486,8 +489,7 @@ def test_each_flag_that_was_sent_must_be_answered(port):
     flags = Flags()
 
     async def bench(ctx):
-        ctx.set(flags.dut.up, 0b11)
-        ctx.set(flags.dut.idle, 0b11)
+        flags.at_rest(ctx)
         here = 1 << port
         for count in (2, 3):
             for lacking in (0, 1):
@@ -513,8 +515,7 @@ def test_a_flag_that_goes_while_the_link_is_down_is_lost():
     flags = Flags()
 
     async def bench(ctx):
-        ctx.set(flags.dut.idle, 0b11)
-        ctx.set(flags.dut.up, 0b11)
+        flags.at_rest(ctx)
         await flags.end(ctx, 4)
         ctx.set(flags.dut.up, 0b10)
         await flags.pulse(ctx, sent=0b01)

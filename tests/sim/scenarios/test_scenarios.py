@@ -39,7 +39,7 @@ def test_scenarios_pass(seed):
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(1, 1001))
 def test_a_thousand_scenarios_pass(seed):
-    """In all configurations. Among them are those that have found faults of the design."""
+    """In all configurations."""
     assert run(draw(seed)).reason is None
 
 
