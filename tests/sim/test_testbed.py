@@ -84,6 +84,11 @@ class GoldenHost:
 
     def __init__(self, engine, config):
         self.engine, self.config, self.epoch = engine, config, EPOCH
+        self.registers = {"blocks_nan": 0, "blocks_overflow": 0}
+
+    def read(self, bank, register):
+        assert bank == "switch"
+        return self.registers[register]
 
     def post(self, instruction):
         self.instruction = instruction
@@ -108,13 +113,15 @@ class GoldenHost:
             rules = dict(block=config.block, scale_format=config.scale_format)
             dtype = np.uint8 if config.scale_format == "e8m0" else np.uint16
             blocks = -(-asked.length // config.block)
-            codes, scales, _ = all_reduce_inq(
+            codes, scales, status = all_reduce_inq(
                 self._gather(asked.sources, asked.length, np.int8),
                 self._gather(asked.scale_sources, blocks, dtype),
                 e8m0_rule=config.e8m0_rule,
                 **rules,
             )
             self._scatter(asked.scale_destinations, scales)
+            self.registers["blocks_nan"] += status.nan_blocks
+            self.registers["blocks_overflow"] += status.overflow_blocks
         else:
             operands = self._gather(asked.sources, asked.length // 2, np.uint16)
             codes, _ = all_reduce_sum(operands, asked.format)
