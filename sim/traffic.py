@@ -19,6 +19,7 @@ __all__ = [
     "check",
     "expect",
     "prepare",
+    "shape_of",
     "start",
     "stop",
     "totals",
@@ -52,7 +53,8 @@ class Totals:
         return self.latency_sum / self.answered if self.answered else None
 
 
-def _shape(config: SwitchConfig) -> golden.Shape:
+def shape_of(config: SwitchConfig) -> golden.Shape:
+    """What of a configuration decides its ordinary traffic's addresses."""
     return golden.Shape(config.ranks, config.payload_bytes)
 
 
@@ -85,7 +87,7 @@ def check(config: SwitchConfig, traffic: Traffic):
             refuse(name, f"must be {low}..{high}")
     if traffic.slots & (traffic.slots - 1):
         refuse("slots", "must be a power of two")
-    shape = _shape(config)
+    shape = shape_of(config)
     taken = traffic.slots * shape.rank_slots * shape.slot_bytes
     for name in ("write_base", "read_base"):
         if getattr(traffic, name) % config.flit_bytes:
@@ -96,7 +98,7 @@ def check(config: SwitchConfig, traffic: Traffic):
 
 def prepare(bench: Bench, traffics: Sequence[Traffic]):
     """Put what will be read where it is read, and give each rank its settings."""
-    shape = _shape(bench.config)
+    shape = shape_of(bench.config)
     for rank, traffic in enumerate(traffics):
         check(bench.config, traffic)
         for setting in fields(traffic):
@@ -130,7 +132,8 @@ def stop(bench: Bench):
 
 def expect(bench: Bench, traffics: Sequence[Traffic]):
     """Expect in every memory what the traffic writes."""
-    for owner, address, content in golden.moved(_shape(bench.config), list(traffics), writes=True):
+    shape = shape_of(bench.config)
+    for owner, address, content in golden.moved(shape, list(traffics), writes=True):
         bench.expected[owner][address : address + len(content)] = content
 
 

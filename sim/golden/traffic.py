@@ -11,7 +11,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["PATTERNS", "Request", "Shape", "Traffic", "data", "moved", "requests", "slot_address"]
+__all__ = [
+    "PATTERNS",
+    "Request",
+    "Shape",
+    "Traffic",
+    "data",
+    "moved",
+    "moved_by",
+    "requests",
+    "slot_address",
+]
 
 #: Where requests go, in the order of their codes; see `Traffic`.
 PATTERNS = ("all_to_all", "neighbour", "hot_spot", "random", "itself")
@@ -122,14 +132,18 @@ def moved(
     What is written must stand there afterwards, what is read before.
     """
     for rank, traffic in enumerate(traffics):
-        places = {
-            (request.destination, request.address)
-            for request in requests(shape, traffic, rank)
-            if request.write == writes
-        }
-        for owner, address in sorted(places):
-            yield (
-                owner,
-                address,
-                data(address, traffic.bytes, writer=rank, owner=owner, seed=traffic.seed),
-            )
+        yield from moved_by(shape, traffic, rank, writes=writes)
+
+
+def moved_by(
+    shape: Shape, traffic: Traffic, rank: int, *, writes: bool
+) -> Iterator[tuple[int, int, np.ndarray]]:
+    """The same of one rank."""
+    places = {
+        (request.destination, request.address)
+        for request in requests(shape, traffic, rank)
+        if request.write == writes
+    }
+    for owner, address in sorted(places):
+        content = data(address, traffic.bytes, writer=rank, owner=owner, seed=traffic.seed)
+        yield owner, address, content

@@ -8,7 +8,6 @@ from itertools import groupby
 import numpy as np
 
 from hdl.accelerator.layouts import Status
-from sim import traffic
 from sim.bench import Bench
 from sim.tenants import FLAG_BYTES, flag_word
 
@@ -18,6 +17,7 @@ from .expectation import disturbed, expectation, refusals
 from .failure import ScenarioFailure
 from .faults import BadFlag
 from .flags import Flag, FlagLog, flag_address
+from .ordinary import check_traffic
 from .part_run import PartRun
 from .scenario import Round, Scenario
 
@@ -87,7 +87,7 @@ class Checks:
             Something is not as it must be.
         """
         if traffic_ran:
-            self._check_traffic()
+            check_traffic(self._bed, self._scenario.traffics, told)
         flags = self._log.flags()
         held = self._memories()
         for run, part in zip(runs, told.parts, strict=True):
@@ -214,18 +214,6 @@ class Checks:
                 self._bed.expected[rank][address : address + FLAG_BYTES] = content
 
     # -- counts ---------------------------------------------------------------------------------
-
-    def _check_traffic(self):
-        traffic.expect(self._bed, self._scenario.traffics)
-        for rank, total in enumerate(traffic.totals(self._bed)):
-            asked = self._scenario.traffics[rank]
-            quiet = asked.pattern == "hot_spot" and asked.target == rank
-            count = 0 if quiet else asked.count
-            right = (count, count, count * asked.bytes, 0, 0, 0)
-            found = (total.asked, total.answered, total.moved, total.errors, total.mismatches,
-                     total.strays)  # fmt: skip
-            if found != right:
-                raise ScenarioFailure(f"traffic of rank {rank}: counted {found}, must be {right}")
 
     def _check_late(self, told: Round):
         """What nobody waited for came late to a context whose operation was ended, and only so."""

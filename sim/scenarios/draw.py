@@ -341,7 +341,8 @@ class _Drawing:
             if part.in_band:
                 return replace(part, watchdog=self._watchdogs(part.members)[1])
             return replace(part, trouble=Abort(choose.randint(1, 2 * cycles + 2000)))
-        if any(isinstance(fault, SoftReset) for fault in faults) and part.in_band:
+        if part.in_band and any(fault.absent(part) for fault in faults):
+            # One that is told of nothing arrives for what is over, and others wait for it.
             part = replace(part, watchdog=part.watchdog or self._watchdogs(part.members)[1])
         if choose.chance(0.6) or any(fault.disturbs(part) for fault in faults):
             return part
@@ -396,9 +397,6 @@ def _soft_reset(drawing, parts, cycles):
 
 
 def _link_outage(drawing, parts, cycles):
-    """Where there may be ordinary traffic none: a requester would have to give up."""
-    if drawing.config.forwards:
-        return ()
     choose = drawing.choose
     begin, length = choose.randint(1, cycles), choose.choice(OUTAGES)
     return (LinkOutage(_member(drawing, parts), begin, length),)

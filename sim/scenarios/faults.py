@@ -51,6 +51,8 @@ class Fault:
     #: Goes on until every operation has ended; then the fault's ``rank`` is left behind, others go
     #: on without it, and it comes back.
     lasting = False
+    #: Ranks whose link goes down: ordinary traffic from and to them may be lost.
+    cut: frozenset[int] = frozenset()
 
     @property
     def kinds(self) -> Iterable[str]:
@@ -354,6 +356,10 @@ class LinkOutage(Fault):
     @property
     def kinds(self):
         yield "link goes down"
+
+    @property
+    def cut(self):
+        return frozenset({self.rank})
 
     def events(self):
         yield self.begin, lambda bed: self._carry(bed, False)

@@ -21,7 +21,7 @@ def kinds(scenario: Scenario) -> set[str]:
         f"configuration {scenario.name}",
         f"contexts in use: {len(scenario.contexts)}",
         *_world(scenario),
-        *(kind for each in scenario.rounds for kind in _of_round(scenario.config, each)),
+        *(kind for each in scenario.rounds for kind in _of_round(scenario, each)),
     }
 
 
@@ -38,7 +38,7 @@ def _world(scenario: Scenario) -> Iterator[str]:
         yield from (f"traffic {traffic.pattern}" for traffic in scenario.traffics)
 
 
-def _of_round(config: SwitchConfig, each: Round) -> Iterator[str]:
+def _of_round(scenario: Scenario, each: Round) -> Iterator[str]:
     if len(each.parts) > 1:
         yield "contexts at once"
     if each.joins:
@@ -47,8 +47,10 @@ def _of_round(config: SwitchConfig, each: Round) -> Iterator[str]:
         yield "going on without a rank"
     for fault in each.faults:
         yield from fault.kinds
+    if scenario.traffics and any(fault.cut for fault in each.faults):
+        yield "ordinary traffic across an outage"
     for part in each.parts:
-        yield from _of_part(config, part)
+        yield from _of_part(scenario.config, part)
 
 
 def _of_part(config: SwitchConfig, part: Part) -> Iterator[str]:

@@ -21,6 +21,7 @@ from .configurations import configuration
 from .endings import Ending
 from .failure import ScenarioFailure, summary
 from .faults import Fault
+from .ordinary import start_traffic
 from .part_run import PartRun
 from .scenario import Part, Round, Scenario
 
@@ -198,7 +199,7 @@ class _Run:
         for fault in each.faults:
             fault.prepare(self._bed)
         if self._has_traffic(each):
-            traffic.start(self._bed)
+            start_traffic(self._bed, each)
         events = [event for fault in each.faults for event in fault.events()]
         events += [event for run in runs for event in run.part.trouble.events(run)]
         if each.joins:

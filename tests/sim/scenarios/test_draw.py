@@ -26,6 +26,7 @@ WANTED = {
     "some members are read", "some members are written", "some ranks are members",
     "uneven chunks", "no element", "one element", "many waves", "in place", "out of place",
     "skew", "latency jitter", "stalls", "single-port memory", "ordinary traffic",
+    "ordinary traffic across an outage",
     "rank stands still for good", "rank stands still for a time", "rank stops in the middle",
     *(f"channel {channel} stands still" for channel in ("ar", "r", "aw", "w", "b")),
     *(f"SLVERR on a {what}" for what in ("read", "write", "flag")),
