@@ -17,13 +17,12 @@ __all__ = ["array", "digest", "keys", "open_npz"]
 
 
 #: What reading a member raises: of pickles, of a file cut short or damaged, of an archive that is
-#: encrypted or packed by a method that Python lacks, of a shape beyond all memory.
+#: encrypted or packed by a method that Python lacks.
 UNREADABLE = (
     ValueError,
     EOFError,
     OSError,
     RuntimeError,
-    MemoryError,
     zipfile.BadZipFile,
     zlib.error,
 )
@@ -48,6 +47,8 @@ def array(file: np.lib.npyio.NpzFile, key: str) -> np.ndarray:
     """The array of that key, in this machine's byte order. UsageError where it is none."""
     try:
         data = file[key]
+    except MemoryError:
+        raise UsageError(f"input: {key} must fit this machine's memory") from None
     except UNREADABLE as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise UsageError(f"input: {key} must be a plain array ({reason})") from None

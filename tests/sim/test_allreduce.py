@@ -263,7 +263,7 @@ def test_a_shape_beyond_all_memory_is_refused(tmp_path):
     path = tmp_path / "x.npz"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("data.npy", whole.getvalue())
-    with pytest.raises(UsageError, match="input: data must be a plain array"):
+    with pytest.raises(UsageError, match="input: data must fit this machine's memory"):
         load_npz(str(path), CONFIG, "fp16")
 
 
