@@ -75,7 +75,8 @@ class Kind:
     codes
         Codes that a lane of 16 bits does in a cycle; 0 where it only does numbers.
     smaller
-        Bytes of a flit by ranks, where `FLIT_BYTES` take more multipliers than the ECP5 has.
+        Bytes of a flit by ranks, where `FLIT_BYTES` take more multipliers than the ECP5 has, or so
+        many beside as much logic that nextpnr had not ended after 24 minutes of processor time.
     """
 
     create: Callable[[int, int, int], wiring.Component]
@@ -97,7 +98,7 @@ KINDS = {
     "bf16": Kind(partial(_sums, formats=("bf16",))),
     "inq-fp16": Kind(partial(_codes, scales="fp16"), codes=2, smaller=((8, 4),)),
     "inq-e8m0": Kind(partial(_codes, scales="e8m0"), codes=2),
-    "shared": Kind(_both, codes=1),
+    "shared": Kind(_both, codes=1, smaller=((8, 4),)),
     "fp16-bf16": Kind(partial(_sums, formats=("fp16", "bf16"))),
     "inq-bf16": Kind(partial(_codes, scales="bf16"), codes=2, smaller=((8, 4),)),
 }
