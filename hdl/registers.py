@@ -171,8 +171,8 @@ def context_registers(config: SwitchConfig, context: int = 0) -> list[Register]:
     bits = config.memory_bytes.bit_length()
     return [
         *several(
-            Register("enable", "rw", 1, "1: takes instructions, and has a share of the entries",
-                     first),
+            Register("enable", "rw", 1, "1: takes instructions, and has a share of the entries; "
+                     "0 also ends what is queued and under way", first),
             Register("members", "rw", ranks, "ranks that belong to it; change it while idle",
                      everyone * first),
             *each("window_base", "rw", bits, "first byte that it may touch at rank"),

@@ -264,7 +264,7 @@ class Accelerator(wiring.Component):
         for number, context in enumerate(self._contexts):
             m.d.comb += [
                 shares.reading[number].eq(context.reading),
-                context.hold.eq(shares.hold),
+                context.hold.eq(shares.hold[number]),
                 context.base.eq(shares.base[number]),
                 context.share.eq(shares.share[number]),
                 context.enabled.eq(self.enabled[number]),

@@ -234,6 +234,8 @@ class Context(wiring.Component):
             m.d.comb += getattr(instructions, name).eq(value)
         for name in ("busy", "code", "rank"):
             m.d.comb += getattr(self.posting, name).eq(getattr(instructions, name))
+        if self._config.recovers:
+            self._refuse_host(m)
         for rank in range(self._config.ranks):
             m.d.comb += [
                 barrier.epochs[rank].eq(self.epochs[rank]),
@@ -254,6 +256,16 @@ class Context(wiring.Component):
             self.arrived.eq(barrier.arrived),
             self.refused.eq(barrier.refused),
         ]
+
+    def _refuse_host(self, m):
+        """A host's post while members post: nothing is checked, and the host is told."""
+        refused = Signal()
+        with m.If(self.posting.post):
+            m.d.sync += refused.eq(self.in_band)
+        with m.Elif(self._posts.posting.post):
+            m.d.sync += refused.eq(0)
+        with m.If(refused):
+            m.d.comb += [self.posting.code.eq(Status.MEMBERS_POST), self.posting.rank.eq(0)]
 
     def _issue(self, m):
         """Waves to entries and requests, and behind them to read-out."""
@@ -433,6 +445,7 @@ class Context(wiring.Component):
         m.d.comb += [
             recovery.watchdog.eq(self.watchdog),
             recovery.abort.eq(self.abort),
+            recovery.disabled.eq(~self.enabled),
             recovery.active.eq(waits),
             recovery.progress.eq(Cat(moves).any()),
             recovery.late_flags.eq(flags.late),
@@ -497,7 +510,7 @@ class Context(wiring.Component):
         """Flags of what failed: to each rank when it owes nothing, to some later than to others."""
         recovery, flags, late = self._recovery, self._flag_writer, self._late
         # An operation that is made of some of its members has no flags for the others.
-        absent = Mux(recovery.partial, ~self._posts.present, 0)
+        absent = ~self._instructions.flagged
         m.d.comb += [
             recovery.sending.eq(flags.sending),
             recovery.unsent.eq(flags.late),

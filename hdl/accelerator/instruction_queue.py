@@ -91,6 +91,7 @@ class InstructionQueue(wiring.Component):
     waiting : operations not yet launched; likewise
     flags_only : taken with ``post``: nothing but flags is looked at, and the operation has no more;
         present : ranks that have one; likewise
+    flagged : those of ``flag_slot``, one cycle later; likewise
     launch : the oldest operation not yet launched; its ``sources`` and ``scale_sources`` stand
         beside it
     destination_slot, destinations, scale_destinations : look-up, one cycle later
@@ -141,6 +142,7 @@ class InstructionQueue(wiring.Component):
             members |= {"unreachable": In(config.ranks), "hold": In(1), "waiting": Out(1)}
             members["down"] = In(config.ranks)
             members |= {"flags_only": In(1), "present": In(config.ranks)}
+            members["flagged"] = Out(config.ranks)
         super().__init__(members)
 
     def elaborate(self, platform):
@@ -179,6 +181,8 @@ class InstructionQueue(wiring.Component):
         self._stage(m, addresses, length, number_format)
         self._check(m, addresses, length, number_format, queued, full)
         self._keep_addresses(m, addresses, staged, next_launch)
+        if self._config.recovers:
+            self._keep_ranks(m, staged, queued)
         self._launch(m, length, number_format, staged, queued, next_launch, waiting)
         return m
 
@@ -250,6 +254,20 @@ class InstructionQueue(wiring.Component):
                     read.addr.eq(slots[kind]),
                     getattr(self, f"{kind}s")[rank].eq(Cat(below, read.data)),
                 ]
+
+    def _keep_ranks(self, m, staged, queued):
+        """By slot, the ranks that have a flag."""
+        m.submodules.flagged = flagged = Memory(
+            shape=self._config.ranks, depth=self._slots, init=[]
+        )
+        write, read = flagged.write_port(), flagged.read_port()
+        m.d.comb += [
+            write.en.eq(queued),
+            write.addr.eq(staged),
+            write.data.eq(self.present),
+            read.addr.eq(self.flag_slot),
+            self.flagged.eq(read.data),
+        ]
 
     def _launch(self, m, length, number_format, staged, queued, next_launch, waiting):
         m.submodules.operations = operations = Memory(
@@ -407,7 +425,9 @@ class InstructionQueue(wiring.Component):
         config = self._config
         built = [Format[name.upper()].value for name in KNOWN_FORMATS if name in config.formats]
         known = Cat(number_format == code for code in built).any()
-        rules = [(~self.enabled, Status.DISABLED, 0)] if config.contexts > 1 else []
+        rules = []
+        if config.contexts > 1:  # which all have recovery; who waits is told even so
+            rules.append((~self.enabled & ~self._bare, Status.DISABLED, 0))
         rules.append((full, Status.QUEUE_FULL, 0))
         if config.recovers:
             rules.append((self._bare, Status.OK, 0))

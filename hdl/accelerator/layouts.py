@@ -60,6 +60,7 @@ class Status(enum.Enum, shape=8):
     DRAINING = 0x0A
     BAD_OPERATION = 0x0B
     BAD_CHUNK = 0x0C
+    MEMBERS_POST = 0x0D
     # Ended early: each wave is old or new.
     READ_SLVERR = 0x12
     READ_DECERR = 0x13
@@ -90,7 +91,7 @@ STATUS_MEANINGS: dict[Status, tuple[str, str]] = {
         "refused: no rank to read, none to write, several to copy, or no member",
         "",
     ),
-    Status.DISABLED: ("refused: the context is not enabled", ""),
+    Status.DISABLED: ("refused, or ended: the context is not enabled", ""),
     Status.OUT_OF_WINDOW: ("refused: a range leaves the context's window", "its"),
     Status.DRAINING: ("refused: a member still owes answers of an operation that failed", "its"),
     Status.BAD_OPERATION: (
@@ -98,6 +99,7 @@ STATUS_MEANINGS: dict[Status, tuple[str, str]] = {
         "",
     ),
     Status.BAD_CHUNK: ("refused: a chunk is no whole flits, none, or 2^40 bytes and more", ""),
+    Status.MEMBERS_POST: ("refused: the context's members post, and no host", ""),
     Status.READ_SLVERR: ("a read was answered with SLVERR", "its"),
     Status.READ_DECERR: ("a read was answered with DECERR", "its"),
     Status.WRITE_SLVERR: ("a write was answered with SLVERR", "its"),
@@ -107,7 +109,10 @@ STATUS_MEANINGS: dict[Status, tuple[str, str]] = {
     Status.WRITE_TIMEOUT: ("watchdog: writes are not taken, or not answered", "its"),
     Status.FLAG_TIMEOUT: ("watchdog: a flag is not taken", "its"),
     Status.LINK_DOWN: ("refused, or ended: the link to a member is down", "its"),
-    Status.DISAGREES: ("members have posted different lengths, formats or ranks", "the odd one"),
+    Status.DISAGREES: (
+        "members have posted different lengths, formats, ranks or chunks",
+        "the odd one",
+    ),
     Status.ABORTED: ("a host ended it, or an operation before it in its context was ended", ""),
 }
 

@@ -39,10 +39,11 @@ class MemberPosts(wiring.Component):
 
     Errors
     ------
-    Where common fields differ, DISAGREES and the odd rank: the one that differs from the lowest
-    member, or the lowest member if all others differ from it. What the queue refuses ends the
-    operation with that code. In both cases nothing is read or written but flags. Where even a flag
-    is refused, there is no operation: the code stands in the queue's registers only.
+    Where common fields differ, DISAGREES and the odd rank: the lowest that differs from the lowest
+    member, or the lowest member if two or more others all differ from it. What the queue refuses
+    ends the operation with that code. In both cases nothing is read or written but flags. A member
+    whose flag is refused gets none. Where all are, there is no operation: the code stands in the
+    queue's registers only.
 
     Latency
     -------
@@ -91,14 +92,19 @@ class MemberPosts(wiring.Component):
         self._stage(m, reads, value)
         self._make(m, reads)
         fields = data.View(FORMAT_WORD, common["format"])
-        stray = fields.source_ranks[config.ranks :].any() | fields.reserved.any()
-        stray |= fields.destination_ranks[config.ranks :].any()
+        # No rank at all, where one is named that the switch has not: both are BAD_RANKS.
+        sources, destinations = (
+            Mux(named[config.ranks :].any() | self.flags_only, 0, named)
+            for named in (fields.source_ranks, fields.destination_ranks)
+        )
         m.d.comb += [
             self.posting.length.eq(Mux(self.flags_only, 0, common["length"])),
             # What no field has a place for makes the format, or the collective, an unknown one.
-            self.posting.format.eq(Cat(fields.format, fields.operation, fields.collective, stray)),
-            self.posting.source_ranks.eq(Mux(self.flags_only, 0, fields.source_ranks)),
-            self.posting.destination_ranks.eq(Mux(self.flags_only, 0, fields.destination_ranks)),
+            self.posting.format.eq(
+                Cat(fields.format, fields.operation, fields.collective, fields.reserved.any())
+            ),
+            self.posting.source_ranks.eq(sources),
+            self.posting.destination_ranks.eq(destinations),
             self.locked.eq(
                 Mux(self.on, (self.arrived & ~self._collected.replicate(config.ranks)), 0)
                 | Mux(self.on, self.early, 0)
@@ -175,6 +181,10 @@ class MemberPosts(wiring.Component):
     def _make(self, m, reads):
         begins = self.on & Mux(self.form, self.arrived.any(), self.complete & ~self.halt)
         alone = (self._others == self._members - 1) & (self._members > 2)
+        # Of flags alone nothing but an address is refused for a rank's sake.
+        refused = self.posting.code != Status.QUEUE_FULL
+        refused &= self.present.bit_select(self.posting.rank, 1)
+        others = self.present & ~(1 << self.posting.rank)[: self._config.ranks]
         with m.FSM(name="member_posts") as fsm:
             m.d.comb += [
                 self.idle.eq(fsm.ongoing("IDLE")),
@@ -220,6 +230,9 @@ class MemberPosts(wiring.Component):
                             self.rank.eq(self.posting.rank),
                             self.flags_only.eq(1),
                         ]
+                        m.next = "POST"
+                    with m.Elif(refused & others.any()):
+                        m.d.sync += self.present.eq(others)
                         m.next = "POST"
                     with m.Else():
                         m.d.comb += self.drop.eq(1)

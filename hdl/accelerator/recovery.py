@@ -36,9 +36,10 @@ def settle_cycles(config: SwitchConfig) -> int:
 class Recovery(wiring.Component):
     """One context's watchdog, and the way back to idle.
 
-    When nothing has moved for ``watchdog`` cycles, a member's link goes down, or a host says so,
-    what is under way ends: the oldest operation with a code that names what was waited for and the
-    rank, those behind it and those queued as ABORTED. Then, in this order:
+    When nothing has moved for ``watchdog`` cycles, a member's link goes down, a host says so, or
+    the context is disabled, what is under way ends: the oldest operation with a code that names
+    what was waited for and the rank, those behind it and those queued as ABORTED. Then, in this
+    order:
 
     1. *Flush*: waves leave the tables without what they lack, packets that have not left the switch
        are dropped, write-phase slots retire.
@@ -49,6 +50,7 @@ class Recovery(wiring.Component):
     -------
     watchdog : cycles without progress that end an operation; 0 is never
     abort : end what is under way now (one cycle)
+    disabled : nothing may be under way
     down, pending : members whose link is not UP; something is under way that needs all members
     active, progress : something is under way that waits for ranks alone; it moved
     late_flags, late_answers, late_room, late_data, late_requests, late_arrivals : ranks that are
@@ -69,7 +71,6 @@ class Recovery(wiring.Component):
     spare : with ``mark``, but not what is over, of which some members may have been told: a link or
         a host ends what is under way
     form : post an operation of those who have arrived, to end it
-    partial : until the flags of such a one are sent
     force, launch_code, launch_rank : a queued operation is launched as one that has failed
     hold, skip : ports whose flag must wait, or is not sent now
     draining : ranks that still owe answers from before
@@ -84,6 +85,7 @@ class Recovery(wiring.Component):
             {
                 "watchdog": In(WATCHDOG_BITS),
                 "abort": In(1),
+                "disabled": In(1),
                 "down": In(ranks),
                 "pending": In(1),
                 "active": In(1),
@@ -108,7 +110,6 @@ class Recovery(wiring.Component):
                 "rank": Out(4),
                 "force": Out(1),
                 "form": Out(1),
-                "partial": Out(1),
                 "launch_code": Out(Status),
                 "launch_rank": Out(4),
                 "hold": Out(ranks),
@@ -166,27 +167,33 @@ class Recovery(wiring.Component):
         ranks = self._config.ranks
         cause_left = Signal()  # no operation has been given the cause yet
         blamed = Signal()  # a rank is to blame, not a host
+        told = Signal()  # a host ends what is under way
         given_up = Signal(ranks)  # ranks that get no flag any more
         m.d.comb += [
             self.launch_code.eq(Mux(cause_left, self.abort_code, Status.ABORTED)),
             self.launch_rank.eq(Mux(cause_left, self.abort_rank, 0)),
-            self.code.eq(Mux(self.abort, Status.ABORTED, blamed_code)),
-            self.rank.eq(Mux(self.abort, 0, blamed_rank)),
+            told.eq(self.abort | (self.disabled & self.pending)),
+            self.code.eq(blamed_code),
+            self.rank.eq(Mux(told, 0, blamed_rank)),
             self.hold.eq(Mux(self.failing, ~self.idle, 0)),
             self.skip.eq(given_up),
         ]
+        with m.If(self.abort):
+            m.d.comb += self.code.eq(Status.ABORTED)
+        with m.Elif(told):
+            m.d.comb += self.code.eq(Status.DISABLED)
         m.d.sync += self.draining.eq((self.draining | given_up) & ~self.idle)
         with m.FSM(name="recovery"):
             with m.State("RUN"):
                 m.d.comb += self._timed.eq(self.active)
-                with m.If(expired | cut | self.abort):
+                with m.If(expired | cut | told):
                     m.d.comb += self.mark.eq(1)
-                    m.d.comb += self.spare.eq(cut | self.abort)
+                    m.d.comb += self.spare.eq(cut | told)
                     m.d.sync += [
                         self.aborts.eq(self.aborts + 1),
                         self.abort_code.eq(self.code),
                         self.abort_rank.eq(self.rank),
-                        blamed.eq(~self.abort),
+                        blamed.eq(~told),
                         cause_left.eq(~Mux(self.spare, self.unfinished, self.live)),
                     ]
                     m.next = "FLUSH"
@@ -209,11 +216,10 @@ class Recovery(wiring.Component):
                     with m.If(self.unformed & cause_left):
                         m.next = "FORM"
                     with m.Else():
-                        m.d.sync += [given_up.eq(0), self.partial.eq(0)]
+                        m.d.sync += given_up.eq(0)
                         m.next = "RUN"
             with m.State("FORM"):
                 m.d.comb += [self.failing.eq(1), self.form.eq(1), self.force.eq(1)]
-                m.d.sync += self.partial.eq(1)
                 with m.If(self.take):
                     m.d.sync += cause_left.eq(0)
                     m.next = "FLUSH"

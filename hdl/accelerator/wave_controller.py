@@ -246,7 +246,8 @@ class WaveController(wiring.Component):
             wraps = entry == base + share - 1
             m.d.sync += [entry.eq(Mux(wraps, base, entry + 1)), generation.eq(generation + wraps)]
         if several:
-            with m.If(self.hold):
+            # Its first entry of a new share, but not one that it still uses of the old.
+            with m.If(self.hold & (self.reading == 0)):
                 m.d.sync += entry.eq(base)
         return entry, generation, has_entry
 

@@ -20,6 +20,7 @@ from .faults import (
     BadFlit,
     BadFlits,
     Fault,
+    Flicker,
     Hold,
     LinkOutage,
     SlowResponses,
@@ -32,6 +33,7 @@ from .troubles import (
     Abort,
     ArrivesEarly,
     ArrivesTwice,
+    Disabled,
     Disagrees,
     FullQueue,
     NeverArrives,
@@ -59,6 +61,9 @@ READ_FIRST_WATCHDOGS = (0, 12_000)
 HOLDS = (50, 300, 700, 3000, 7000)
 #: Cycles of a link's outage: from one that only cuts a packet to one that every wait ends in.
 OUTAGES = (1, 5, 40, 300, 3000)
+#: Cycles for which a context is disabled: from one that no division comes of to one that is over
+#: when nothing waits any more.
+GAPS = (1, 3, 10, 40, 300)
 #: Latencies of slow write responses.
 SLOW = (60, 200, 400, 1500)
 #: Longest delay of an arrival.
@@ -402,6 +407,15 @@ def _link_outage(drawing, parts, cycles):
     return (LinkOutage(_member(drawing, parts), begin, length),)
 
 
+def _flicker(drawing, parts, cycles):
+    """Of a context that is in use, but not in this round."""
+    choose = drawing.choose
+    idle = sorted(set(drawing.contexts) - {part.context for part in parts})
+    if not idle:
+        return ()
+    return (Flicker(choose.choice(idle), choose.randint(1, cycles), choose.choice(GAPS)),)
+
+
 def _bad_flits(drawing, parts, cycles):
     """One to three flits that operations read or write."""
     choose = drawing.choose
@@ -452,10 +466,11 @@ FAULTS = {
     "bad flag": _bad_flag,
     "soft reset": _soft_reset,
     "link outage": _link_outage,
+    "flicker": _flicker,
 }
 FAULT_CHANCES = {
     "rank dies": 4, "rank stalls": 3, "slow responses": 2, "bad flits": 4, "bad flag": 1,
-    "soft reset": 1, "link outage": 3,
+    "soft reset": 1, "link outage": 3, "flicker": 3,
 }  # fmt: skip
 
 
@@ -499,6 +514,11 @@ def _disagrees(drawing, part, cycles):
     return Disagrees(_rank(drawing, part), drawing.choose.choice(fields))
 
 
+def _disabled(drawing, part, cycles):
+    choose = drawing.choose
+    return Disabled(choose.randint(1, cycles), choose.choice(GAPS))
+
+
 #: How troubles are drawn: for the drawing, a part and the round's cycles.
 TROUBLES = {
     "never arrives": _never,
@@ -506,6 +526,7 @@ TROUBLES = {
     "arrives early": lambda drawing, part, cycles: ArrivesEarly(_rank(drawing, part)),
     "other epoch": _wrong_epoch,
     "abort": lambda drawing, part, cycles: Abort(drawing.choose.randint(1, cycles)),
+    "disabled": _disabled,
     "disagrees": _disagrees,
     "refused": _refused,
     "full queue": lambda drawing, part, cycles: FullQueue(),

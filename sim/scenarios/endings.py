@@ -23,6 +23,7 @@ class Ending(NamedTuple):
 
 OK = Ending(Status.OK)
 ABORTED = Ending(Status.ABORTED)
+DISABLED = Ending(Status.DISABLED)
 
 #: Codes of what a watchdog, a link that is down, or a host has ended: operations queued behind it
 #: end ABORTED.
@@ -33,6 +34,7 @@ STOPPING = frozenset(
         Status.WRITE_TIMEOUT,
         Status.FLAG_TIMEOUT,
         Status.LINK_DOWN,
+        Status.DISABLED,
         Status.ABORTED,
     }
 )

@@ -27,6 +27,7 @@ __all__ = [
     "BadFlit",
     "BadFlits",
     "Fault",
+    "Flicker",
     "Hold",
     "LinkOutage",
     "SlowResponses",
@@ -343,6 +344,26 @@ class SoftReset(Fault):
 
     def disturbs(self, part):
         return True
+
+
+@dataclass(frozen=True)
+class Flicker(Fault):
+    """A context that has nothing to do is disabled, and enabled again so many cycles later."""
+
+    context: int
+    begin: int
+    cycles: int
+
+    @property
+    def kinds(self):
+        yield "idle context disabled for a time"
+
+    def events(self):
+        yield self.begin, lambda bed: bed.host.write(f"context{self.context}", "enable", 0)
+        yield self.begin + self.cycles, self.relieve
+
+    def relieve(self, bed):
+        bed.host.write(f"context{self.context}", "enable", 1)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from hdl.config import KNOWN_FORMATS, SwitchConfig
 from sim.quantized import QUANTIZED
 from sim.register_host import Instruction
 
-from .endings import ABORTED, Allowed, Ending
+from .endings import ABORTED, DISABLED, Allowed, Ending
 
 if TYPE_CHECKING:
     from .part_run import PartRun
@@ -27,6 +27,7 @@ __all__ = [
     "Abort",
     "ArrivesEarly",
     "ArrivesTwice",
+    "Disabled",
     "Disagrees",
     "FullQueue",
     "NeverArrives",
@@ -251,6 +252,31 @@ class Abort(Trouble):
 
     def disturbs(self):
         return True
+
+
+@dataclass(frozen=True)
+class Disabled(Abort):
+    """A host disables the context, and enables it again so many cycles later."""
+
+    gap: int
+
+    @property
+    def kinds(self):
+        yield "disabled in the middle"
+
+    def events(self, run):
+        yield self.cycles, lambda bed: run.tenant.write("enable", 0)
+        yield self.cycles + self.gap, self._enable(run)
+
+    @staticmethod
+    def _enable(run):
+        return lambda bed: run.tenant.write("enable", 1)
+
+    def allows(self, config, part):
+        return [Allowed(frozenset({DISABLED}))] * len(part.orders)
+
+    def astray(self, part):
+        return super().astray(part) | {DISABLED}
 
 
 @dataclass(frozen=True)

@@ -109,30 +109,53 @@ def test_who_is_present(form):
     run(dut, bench)
 
 
-def test_what_is_refused_is_posted_for_its_flags_and_then_not_at_all():
+async def refuse(ctx, dut, code, rank):
+    """The queue looks at what is posted, and refuses it."""
+    await ctx.tick()
+    ctx.set(dut.posting.busy, 1)
+    await ctx.tick().repeat(3)
+    ctx.set(dut.posting.code, code)
+    ctx.set(dut.posting.rank, rank)
+    ctx.set(dut.posting.busy, 0)
+
+
+def test_what_is_refused_is_posted_for_its_flags_and_without_those_that_are_refused():
+    """Whoever can be told is, and where nobody can the epoch goes on."""
     dut = MemberPosts(several())
 
     async def bench(ctx):
         await stage(ctx, dut, 0b111, [{"length": 64, "format": format_word(0, 0b111, 1)}] * 3)
         await complete(ctx, dut, 0b111)
         assert not ctx.get(dut.flags_only)
-        for code in (Status.OVERLAP, Status.UNALIGNED):
+        await refuse(ctx, dut, Status.OVERLAP, 1)
+        present = 0b111
+        for rank in (2, 0, 1):
+            await until_posted(ctx, dut)
+            assert ctx.get(dut.flags_only)
+            assert ctx.get(dut.present) == present
+            assert (ctx.get(dut.code), ctx.get(dut.rank)) == (Status.OVERLAP, 1)
             assert not ctx.get(dut.drop)
-            await ctx.tick()
-            ctx.set(dut.posting.busy, 1)
-            await ctx.tick().repeat(3)
-            ctx.set(dut.posting.code, code)
-            ctx.set(dut.posting.rank, 2)
-            ctx.set(dut.posting.busy, 0)
-            if code == Status.OVERLAP:
-                await until_posted(ctx, dut)
-                assert ctx.get(dut.flags_only)
-                assert (ctx.get(dut.code), ctx.get(dut.rank)) == (code, 2)
+            present &= ~(1 << rank)
+            await refuse(ctx, dut, Status.UNALIGNED, rank)
         assert ctx.get(dut.drop)
         ctx.set(dut.complete, 0)  # the epoch goes on
         await ctx.tick()
         assert not ctx.get(dut.drop)
         assert ctx.get(dut.idle)
+
+    run(dut, bench)
+
+
+@pytest.mark.parametrize(("code", "rank"), [(Status.QUEUE_FULL, 0), (Status.UNALIGNED, 2)])
+def test_flags_that_are_refused_for_no_members_sake_are_not_posted_again(code, rank):
+    dut = MemberPosts(several())
+
+    async def bench(ctx):
+        await stage(ctx, dut, 0b011, [{"length": 64, "format": format_word(0, 0b011, 1)}] * 2)
+        ctx.set(dut.form, 1)
+        await complete(ctx, dut, 0b011)
+        await refuse(ctx, dut, code, rank)
+        assert ctx.get(dut.drop)
 
     run(dut, bench)
 
@@ -194,7 +217,23 @@ def test_every_address_of_every_member_is_staged():
     )
 
 
-@pytest.mark.parametrize("bit", [16 + 3, 16 + 15, 32 + 3, 32 + 15, 56, 63])
+@pytest.mark.parametrize("bit", [16 + 3, 16 + 15, 32 + 3, 32 + 15])
+def test_a_rank_that_the_switch_has_not_leaves_none(bit):
+    """So it is refused as ranks are."""
+    dut = MemberPosts(several())
+
+    async def bench(ctx):
+        word = format_word(1, 0b111, 0b111) | 1 << bit
+        await stage(ctx, dut, 0b111, [{"length": 64, "format": word}] * 3)
+        await complete(ctx, dut, 0b111)
+        assert ctx.get(dut.posting.format) == 1
+        assert ctx.get(dut.posting.source_ranks) == (0b111 if bit >= 32 else 0)
+        assert ctx.get(dut.posting.destination_ranks) == (0b111 if bit < 32 else 0)
+
+    run(dut, bench)
+
+
+@pytest.mark.parametrize("bit", [56, 63])
 def test_what_no_field_has_a_place_for_makes_the_format_unknown(bit):
     dut = MemberPosts(several())
 

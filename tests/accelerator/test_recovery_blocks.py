@@ -5,7 +5,7 @@ import random
 import pytest
 
 from hdl.accelerator.address_check import FLAG_BYTES
-from hdl.accelerator.entry_shares import EntryShares
+from hdl.accelerator.entry_shares import PATIENCE, EntryShares
 from hdl.accelerator.late_flags import LateFlags
 from hdl.accelerator.layouts import FLAG_TAG, Status, slot_bits
 from hdl.accelerator.outstanding import Outstanding
@@ -18,6 +18,15 @@ from tests.lib.simulate import SHAPES, pattern, run
 from .ports import small
 
 CONTEXTS = 2
+
+
+async def until(ctx, condition, most=100):
+    """Wait for it; the cycles that it took."""
+    for cycles in range(most):
+        if condition():
+            return cycles
+        await ctx.tick()
+    raise AssertionError(f"does not come within {most} cycles")
 
 
 def several(**overrides):
@@ -557,6 +566,34 @@ def test_without_a_watchdog_only_a_host_ends_anything():
     run(dut, bench)
 
 
+@pytest.mark.parametrize("pending", [0, 1])
+def test_a_context_that_is_disabled_ends_what_is_under_way(pending):
+    """As a host's abort does, but with its own code; where there is nothing, nothing."""
+    dut = Recovery(several(ranks=3))
+
+    async def bench(ctx):
+        ctx.set(dut.quiet, 1)
+        ctx.set(dut.live, 1)
+        ctx.set(dut.late_data, 0b010)
+        ctx.set(dut.pending, pending)
+        await ctx.tick()
+        assert not ctx.get(dut.mark)
+        ctx.set(dut.disabled, 1)
+        assert ctx.get(dut.mark) == ctx.get(dut.spare) == pending
+        if pending:
+            assert (ctx.get(dut.code), ctx.get(dut.rank)) == (Status.DISABLED, 0)
+            await ctx.tick()
+            assert ctx.get(dut.failing)
+            assert (ctx.get(dut.abort_code), ctx.get(dut.abort_rank)) == (Status.DISABLED, 0)
+            ctx.set(dut.pending, 0)
+            await until(ctx, lambda: not ctx.get(dut.failing))
+        for _ in range(20):
+            assert not ctx.get(dut.mark)
+            await ctx.tick()
+
+    run(dut, bench)
+
+
 def test_shares_of_entries():
     """Neighbouring entries, nobody's twice; none is taken while shares change."""
     config = several(waves=8, contexts=4)
@@ -568,7 +605,7 @@ def test_shares_of_entries():
             ctx.set(dut.reading[0], 2)
             for _ in range(10):
                 await ctx.tick()
-                assert ctx.get(dut.hold)  # context 0 still reads
+                assert ctx.get(dut.hold) == 0b1111  # context 0 still reads
             ctx.set(dut.reading[0], 0)
             while ctx.get(dut.hold):
                 await ctx.tick()
@@ -586,6 +623,44 @@ def test_shares_of_entries():
     run(dut, bench)
 
 
+def test_a_context_that_hangs_does_not_hold_the_others_for_ever():
+    """Held alone after a time, until it has given its entries back; the change comes then."""
+    config = several(waves=8, contexts=3)
+    dut = EntryShares(config)
+
+    async def bench(ctx):
+        ctx.set(dut.enabled, 0b011)
+        await until(ctx, lambda: not ctx.get(dut.hold), 10)
+        await ctx.tick()
+        ctx.set(dut.reading[1], 3)  # for ever
+        ctx.set(dut.reading[0], 1)
+        ctx.set(dut.enabled, 0b111)
+        waited = await until(ctx, lambda: ctx.get(dut.hold) != 0b111, PATIENCE + 2)
+        assert PATIENCE - 1 <= waited <= PATIENCE + 1
+        assert ctx.get(dut.hold) == 0b011, "a slow one is waited for, too"
+        ctx.set(dut.reading[0], 0)
+        await ctx.tick()
+        for _ in range(2 * PATIENCE):
+            ctx.set(dut.reading[0], ctx.get(dut.reading[0]) ^ 2)  # goes on as before
+            await ctx.tick()
+            assert ctx.get(dut.hold) == 0b010
+            assert [ctx.get(dut.share[each]) for each in range(3)] == [4, 4, 0]
+        ctx.set(dut.reading[1], 0)
+        await until(ctx, lambda: ctx.get(dut.hold) == 0b111, 3)
+        ctx.set(dut.reading[0], 0)
+        await until(ctx, lambda: not ctx.get(dut.hold), 10)
+        assert [ctx.get(dut.share[each]) for each in range(3)] == [2, 2, 2]
+        # A change that is taken back is none.
+        ctx.set(dut.reading[2], 1)
+        ctx.set(dut.enabled, 0b110)
+        await until(ctx, lambda: ctx.get(dut.hold) == 0b100, PATIENCE + 2)
+        ctx.set(dut.enabled, 0b111)
+        await until(ctx, lambda: not ctx.get(dut.hold), 10)
+        assert [ctx.get(dut.share[each]) for each in range(3)] == [2, 2, 2]
+
+    run(dut, bench, limit=5 * PATIENCE)
+
+
 @pytest.mark.parametrize("dropped", [0, 1])
 def test_ranks_that_have_arrived_for_what_is_not_posted_are_told(dropped):
     """An operation of those is made, with the cause; if even that cannot be, all goes on."""
@@ -601,13 +676,11 @@ def test_ranks_that_have_arrived_for_what_is_not_posted_are_told(dropped):
             await ctx.tick()
         ctx.set(dut.active, 0)
         while not ctx.get(dut.form):
-            assert not ctx.get(dut.partial)
             await ctx.tick()
         await ctx.tick().repeat(20)
         assert ctx.get(dut.form)
         assert ctx.get(dut.force)
         assert ctx.get(dut.failing)
-        assert ctx.get(dut.partial)
         assert (ctx.get(dut.launch_code), ctx.get(dut.launch_rank)) == (Status.NOT_ARRIVED, 2)
         ctx.set(dut.dropped if dropped else dut.take, 1)
         await ctx.tick()
@@ -621,7 +694,6 @@ def test_ranks_that_have_arrived_for_what_is_not_posted_are_told(dropped):
         ctx.set(dut.sending, 0)
         await ctx.tick().repeat(2)
         assert not ctx.get(dut.failing)
-        assert not ctx.get(dut.partial)
         assert ctx.get(dut.aborts) == 1
 
     run(dut, bench)

@@ -87,9 +87,16 @@ def test_what_is_refused_ends_with_that_code(odd):
     finish_next(tenant, other)
 
 
-def test_an_unknown_operation_and_bits_without_a_meaning_are_an_unknown_format():
+def test_bits_without_a_meaning_are_refused():
+    """Of ranks that the switch has not as ranks, all others as the format."""
     tenant, other = pair()
-    for bit in (8, 16 + RANKS, 32 + RANKS, 48, 63):
+    for bit, code in (
+        (8, Status.BAD_FORMAT),
+        (16 + RANKS, Status.BAD_RANKS),
+        (32 + RANKS, Status.BAD_RANKS),
+        (48, Status.BAD_FORMAT),
+        (63, Status.BAD_FORMAT),
+    ):
         tenant.set_in_band(True)
         operation = tenant.operation(values(9), in_place=False)
         for rank in range(RANKS):
@@ -97,7 +104,7 @@ def test_an_unknown_operation_and_bits_without_a_meaning_are_an_unknown_format()
         tenant.posted = [operation]
         tenant.program()
         tenant.bed.host.go([0])
-        end_with(tenant, operation, Status.BAD_FORMAT, 0)
+        end_with(tenant, operation, code, 0)
     finish_next(tenant, other)
 
 
@@ -107,16 +114,41 @@ def finish_next(tenant, other):
     finish(tenant)
 
 
-def test_a_flag_that_may_not_be_written_is_not():
-    """Nobody can be told: the registers say so, and the epoch goes on."""
+@pytest.mark.parametrize("odd", range(RANKS))
+@pytest.mark.parametrize("wrong", ["outside", "unaligned"])
+def test_a_flag_that_may_not_be_written_is_not_and_the_others_are(odd, wrong):
     tenant, other = pair()
-    operation = members_post(tenant, 10, odd=1, flag=other.base)
+    address = other.base if wrong == "outside" else tenant.limit - 4
+    code = Status.OUT_OF_WINDOW if wrong == "outside" else Status.UNALIGNED
+    operation = members_post(tenant, 10, odd=odd, flag=address)
+    told = tuple(rank for rank in range(RANKS) if rank != odd)
+    end_with(tenant, operation, code, odd, told=told)
+    tell_later(tenant, operation)
+    finish_next(tenant, other)
+
+
+def test_where_no_flag_may_be_written_the_epoch_goes_on():
+    """Nobody can be told: the registers say so."""
+    tenant, other = pair()
+    tenant.set_in_band(True)
+    operation = tenant.operation(values(10), in_place=False)
+    tenant.load(operation)
+    for rank in range(RANKS):
+        tenant.stage(operation, rank, flag=other.base)
+    tenant.posted = [operation]
+    tenant.program()
+    tenant.bed.host.go([0])
     tenant.bed.host.wait(400)
     assert tenant.read("epoch") == operation.epoch + 1
-    assert (tenant.read("post_code"), tenant.read("post_rank")) == (Status.OUT_OF_WINDOW.value, 1)
+    assert tenant.read("post_code") == Status.OUT_OF_WINDOW.value
     assert not tenant.bed.differences()
+    tell_later(tenant, operation)
+    finish_next(tenant, other)
+
+
+def tell_later(tenant, operation):
+    """Whoever still waits for that flag takes a later one: a host ends another operation."""
     tenant.posted.clear()
-    # The ranks still wait for that flag, and a later one will do.
     tenant.set_in_band(False)
     accept(tenant, 11)
     aborts = tenant.read("aborts")
@@ -125,6 +157,37 @@ def test_a_flag_that_may_not_be_written_is_not():
     operation.epoch += 1
     end_with(tenant, operation, Status.ABORTED, 0)
     tenant.bed.host.epochs[0] += 1
+
+
+def test_a_host_that_posts_while_members_do_is_told():
+    """Not what it posted before has come to, and nothing is done of it."""
+    tenant, other = pair()
+    tenant.set_in_band(True)
+    operation = tenant.operation(values(13), in_place=False)
+    for _ in range(2):
+        assert tenant.post(operation) == (Status.MEMBERS_POST, 0)
+        members_post(tenant, 14)
+        finish(tenant)
+    tenant.set_in_band(False)
+    tenant.posted.clear()
+    accept(tenant, 15)
+    tenant.program()
+    tenant.bed.host.go([0])
+    finish(tenant)
+    finish_next(tenant, other)
+
+
+@pytest.mark.parametrize("ranks", [(0, 1, 2), (0, 2)])
+def test_members_of_a_context_that_is_not_enabled_are_told(ranks):
+    """As soon as one of them is there: who comes later is refused."""
+    tenant, other = pair()
+    tenant.write("enable", 0)
+    aborts = tenant.read("aborts")
+    operation = members_post(tenant, 16, ranks=ranks)
+    run_beside(other, 17)
+    assert ended(tenant, aborts + 1)
+    end_with(tenant, operation, Status.DISABLED, 0, told=ranks)
+    tenant.write("enable", 1)
     finish_next(tenant, other)
 
 

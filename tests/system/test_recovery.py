@@ -11,8 +11,9 @@ import pytest
 from hdl.accelerator.layouts import Status
 from hdl.interfaces import Response
 from sim.tenants import Tenant, flag_word
+from sim.testbed import Testbed
 
-from .tenancy import BAD, RANKS, WATCHDOG, accept, hold, pair, release, run, values
+from .tenancy import BAD, CONFIG, RANKS, WATCHDOG, accept, hold, pair, release, run, values
 
 #: Code by the channel that stands still.
 CODES = {
@@ -276,6 +277,84 @@ def test_a_rank_whose_link_was_reset_owes_nothing():
     host.wait(300)
     assert tenant.read("total_late_data") > 0
     run(tenant, other, seed=7)
+
+
+@pytest.mark.parametrize("gap", [1, 2, 7, 30, 100])
+def test_a_neighbour_that_is_disabled_for_a_moment_costs_a_pause(gap):
+    """Entries that are in use are not taken again, though their division did not change."""
+    tenant, other = pair()
+    host = tenant.bed.host
+    for after in range(20, 500, 24):
+        operation = accept(tenant, after, 1200, in_place=False)
+        tenant.program()
+        host.go([0])
+        host.wait(after)
+        other.write("enable", 0)
+        host.wait(gap)
+        other.write("enable", 1)
+        assert tenant.wait(20_000), (after, tenant.bed.state())
+        assert tenant.read("last_code") == Status.OK.value, (after, operation)
+        tenant.expect()
+        assert not tenant.bed.differences()
+    run(tenant, other, seed=6)
+
+
+@pytest.mark.parametrize("channel", ["r", "b"])
+def test_a_context_that_hangs_ends_when_it_is_disabled(channel):
+    """Without a watchdog; the others go on."""
+    tenant, other = pair(watchdogs=(0, WATCHDOG))
+    operation, aborts = begin(tenant, 3, 1300)
+    tenant.bed.host.wait(150)
+    hold(tenant, BAD, channel)
+    other.set_members((0, 1))
+    run_beside(other, 4)
+    tenant.write("enable", 0)
+    run_beside(other, 5)
+    assert ended(tenant, aborts + 1)
+    release(tenant, BAD)
+    tenant.bed.host.wait(200)
+    adopt(tenant, operation, cut=BAD)
+    for rank in range(RANKS):
+        tenant.expect_flag(rank, operation.epoch, Status.DISABLED, 0)
+    assert not tenant.bed.differences()
+    tenant.posted.clear()
+    tenant.enable()
+    other.set_members(range(RANKS))
+    run(tenant, other, seed=6)
+
+
+@pytest.mark.long
+def test_a_tenant_that_joins_beside_one_that_hangs_stops_nobody_else():
+    """Nothing ends what hangs, so the newcomer waits for its share; the others run in theirs."""
+    config = CONFIG.replace(contexts=3)
+    bed = Testbed(config)
+    third = config.memory_bytes // 3 // 64 * 64
+    hanging, running, joining = (
+        Tenant(bed, context, range(RANKS), context * third, (context + 1) * third)
+        for context in range(3)
+    )
+    for tenant in (hanging, running):
+        tenant.enable()
+    running.set_members((0, 1))
+    joining.set_members((0, 1))
+    begin(hanging, 1, 1300)
+    bed.host.wait(150)
+    hold(hanging, BAD, "r")
+    run_beside(running, 2)
+    joining.enable()
+    accept(joining, 3)
+    joining.program()
+    bed.host.go([joining.context])
+    for seed in range(4, 9):
+        run_beside(running, seed)
+    assert not joining.done
+    aborts = hanging.read("aborts")
+    hanging.write("abort", 1)
+    assert ended(hanging, aborts + 1)
+    assert joining.wait()
+    assert joining.read("last_code") == Status.OK.value
+    joining.expect()
+    run_beside(running, 9)
 
 
 def test_an_abort_of_nothing_is_nothing():

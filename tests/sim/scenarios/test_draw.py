@@ -34,6 +34,7 @@ WANTED = {
     "several error responses", "slow write responses", "soft reset", "abort by the host",
     "rank never arrives", "rank arrives twice", "rank arrives early",
     "rank arrives for another epoch", "members disagree", "going on without a rank",
+    "disabled in the middle", "idle context disabled for a time",
     "context enabled in the middle",
     *(f"refused: {code}" for code in ("UNALIGNED", "OUT_OF_WINDOW", "OVERLAP", "BAD_LENGTH",
                                       "BAD_FORMAT", "BAD_RANKS", "BAD_CHUNK", "QUEUE_FULL")),
