@@ -106,7 +106,7 @@ class Link:
                 )
 
     def _configure_twin(self, dtype, fields):
-        source = self._given.config or DEFAULT_CONFIG
+        source = DEFAULT_CONFIG if self._given.config is None else self._given.config
         settings = list(self._given.settings)
         named = {SwitchConfig.parse_setting(text)[0] for text in settings}
         if source in PRESETS:

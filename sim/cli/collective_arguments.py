@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import replace
 
+from hdl.accelerator.layouts import LENGTH_BITS
 from hdl.config import (
     KNOWN_FORMATS,
     KNOWN_OPERATIONS,
@@ -134,11 +135,12 @@ def _plan(given: argparse.Namespace, config: SwitchConfig) -> Plan:
         for name in ("sources", "destinations")
     }
     if given.collective in ROOTS:
-        root = whole("root", given.root or "0", 0, config.ranks - 1)
+        root = whole("root", "0" if given.root is None else given.root, 0, config.ranks - 1)
         members[ROOTS[given.collective]] = (root,)
     chunk = None
     if given.chunk is not None:
-        chunk = whole("chunk", given.chunk, config.flit_bytes)
+        most = (1 << LENGTH_BITS) - config.flit_bytes
+        chunk = whole("chunk", given.chunk, config.flit_bytes, most)
         if chunk % config.flit_bytes:
             flit = config.flit_bytes
             raise UsageError(f"chunk: must be a multiple of flit_bytes ({flit}), not {chunk}")

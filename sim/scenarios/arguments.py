@@ -11,13 +11,14 @@ from sim.cli.arguments import output_files, vcd_window, whole
 from sim.cli.errors import UsageError
 from sim.cli.parser import Parser
 
+from .campaign import MOST_SEED
 from .configurations import CONFIGURATIONS
 
 __all__ = ["Options", "parse"]
 
-#: Seeds are of so many bits.
-SEED_BITS = 32
 DEFAULT_COUNT, DEFAULT_SEED = 20, 1
+#: Scenarios of one command: days.
+MOST_COUNT = 1_000_000
 #: Processes that a command may start.
 MOST_JOBS = 64
 EXIT_STATUS = (
@@ -90,7 +91,11 @@ def parse(arguments: list[str]) -> Options:
         ``--help`` was asked for.
     """
     given = _parser().parse_args(arguments)
-    most = (1 << SEED_BITS) - 1
+
+    def number(name: str, default: int, low: int, high: int) -> int:
+        text = getattr(given, name)
+        return default if text is None else whole(name, text, low, high)
+
     if given.replay is not None:
         for name in ("count", "seed", "only", "jobs"):
             if getattr(given, name) is not None:
@@ -100,12 +105,12 @@ def parse(arguments: list[str]) -> Options:
     window = vcd_window(given.vcd_window, given.vcd)
     vcd = output_files(given.vcd, given.json)
     return Options(
-        count=whole("count", given.count or str(DEFAULT_COUNT), 1, most),
-        seed=whole("seed", given.seed or str(DEFAULT_SEED), 0, most),
+        count=number("count", DEFAULT_COUNT, 1, MOST_COUNT),
+        seed=number("seed", DEFAULT_SEED, 0, MOST_SEED),
         only=_names(given.only),
-        jobs=whole("jobs", given.jobs or "1", 1, MOST_JOBS),
+        jobs=number("jobs", 1, 1, MOST_JOBS),
         json=given.json,
-        replay=None if given.replay is None else whole("replay", given.replay, 0, most),
+        replay=None if given.replay is None else whole("replay", given.replay, 0, MOST_SEED),
         vcd=vcd,
         vcd_window=window,
     )

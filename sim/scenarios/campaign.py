@@ -4,26 +4,27 @@ from __future__ import annotations
 
 import multiprocessing
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from queue import Empty
 
 from .configurations import CONFIGURATIONS
 from .draw import configuration_of, draw
 from .running import Outcome, Runner
 
-__all__ = ["campaign", "chosen_seeds"]
+__all__ = ["MOST_SEED", "campaign", "chosen_seeds"]
 
+MOST_SEED = (1 << 32) - 1
 #: Seconds between two looks at whether the processes live.
 LOOK_SECONDS = 5.0
 
 
 def chosen_seeds(count: int, first: int, names: Sequence[str]) -> list[int]:
-    """The first `count` seeds from `first` on whose scenarios run in configurations of `names`."""
-    found, seed = [], first
-    while len(found) < count:
-        if configuration_of(seed) in names:
-            found.append(seed)
-        seed += 1
-    return found
+    """The first `count` seeds from `first` on whose scenarios run in configurations of `names`.
+
+    Fewer where there are no more.
+    """
+    fitting = (seed for seed in range(first, MOST_SEED + 1) if configuration_of(seed) in names)
+    return list(islice(fitting, count))
 
 
 def campaign(

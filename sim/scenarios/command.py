@@ -97,6 +97,10 @@ def _run_all(options: Options, out: Console) -> dict:
     """Run them, and tell of each that fails as it does."""
     began, outcomes = time.monotonic(), []
     seeds = chosen_seeds(options.count, options.seed, options.only)
+    if len(seeds) < options.count:
+        raise UsageError(
+            f"count: must be at most {len(seeds)} from seed {options.seed} on, not {options.count}"
+        )
     with _bar(out) as bar:
         task = bar.add_task("scenarios", total=len(seeds))
 

@@ -71,7 +71,8 @@ def _cuts(ending: Ending, allowed: Allowed, first: bool) -> bool:
     """Whether what is written may end in the middle of a wave."""
     if ending.code in (Status.READ_TIMEOUT, Status.WRITE_TIMEOUT, Status.LINK_DOWN):
         return True
-    return (ending.code is Status.ABORTED and first) or (ending.code in ERRORS and allowed.stops)
+    told = ending.code in (Status.ABORTED, Status.DISABLED)
+    return (told and first) or (ending.code in ERRORS and allowed.stops)
 
 
 def _pieces(config: SwitchConfig, memory: Memory, addresses: Sequence[list[int]], work: Work):

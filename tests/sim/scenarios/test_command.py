@@ -27,7 +27,10 @@ def _folder(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("--count 0", "count: must be a whole number of 1..4294967295, not '0'"),
+        ("--count 0", "count: must be a whole number of 1..1000000, not '0'"),
+        ("--count=", "count: must be a whole number of 1..1000000, not ''"),
+        ("--seed=", "seed: must be a whole number of 0..4294967295, not ''"),
+        ("--jobs=", "jobs: must be a whole number of 1..64, not ''"),
         ("--count many", "count: must be a whole number .*, not 'many'"),
         ("--seed -1", "seed: must be a whole number of 0..4294967295, not '-1'"),
         ("--only plan", "only: must be one of plain, .*, not 'plan'; did you mean 'plain'"),
@@ -48,6 +51,12 @@ def test_bad_arguments_are_one_line(arguments, message, capsys):
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.count("\n") == 1
+
+
+def test_no_seed_is_run_that_could_not_be_replayed(capsys):
+    assert main("--seed 4294967295 --count 2".split()) == 2
+    message = "count: must be at most 1 from seed 4294967295 on, not 2"
+    assert capsys.readouterr().err.strip().endswith(message)
 
 
 def test_seeds_go_up_and_are_those_of_the_configurations_asked_for():
