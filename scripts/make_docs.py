@@ -16,6 +16,7 @@ from pathlib import Path
 from hdl.config import PRESETS, SwitchConfig
 from scripts import (
     accuracy,
+    field_reports,
     host_tables,
     measured,
     mutation_tables,
@@ -153,6 +154,7 @@ PARTS: dict[str, Callable[[], str]] = {
     **measured.TABLES,
     **mutation_tables.TABLES,
     **accuracy.TABLES,
+    **field_reports.TABLES,
     **host_tables.TABLES,
     **proof_tables.TABLES,
     **reducer_tables.TABLES,

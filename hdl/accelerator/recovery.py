@@ -203,8 +203,10 @@ class Recovery(wiring.Component):
                 with m.If(self.take):
                     m.d.sync += cause_left.eq(0)
                 with m.If(~self.queued & ~self.controller_busy & self.quiet):
-                    # Who is named owes something, or is told at once like everybody else.
-                    named = Mux(blamed, 1 << self.abort_rank, 0)
+                    # Who is named owes something, or is told at once like everybody else. Who has
+                    # only not arrived may be told already, and owe the answer to its flag.
+                    silent = blamed & (self.abort_code != Status.NOT_ARRIVED)
+                    named = Mux(silent, 1 << self.abort_rank, 0)
                     m.d.sync += given_up.eq(named & ~self.idle)
                     m.next = "SETTLE"
             with m.State("SETTLE"):

@@ -339,6 +339,33 @@ def test_ranks_that_do_not_come_to_rest_are_left_behind():
     run(dut, bench)
 
 
+def test_who_has_only_not_arrived_gets_the_flags_of_what_is_aborted_too():
+    """Told of the first at once, it owes the answer to that flag: that is no reason to skip it."""
+    dut = Recovery(several(ranks=3))
+
+    async def bench(ctx):
+        ctx.set(dut.watchdog, 50)
+        ctx.set(dut.active, 1)
+        ctx.set(dut.idle, 0b111)
+        ctx.set(dut.late_arrivals, 0b010)
+        ctx.set(dut.queued, 1)
+        ctx.set(dut.quiet, 1)
+        ctx.set(dut.sending, 1)
+        await until(ctx, lambda: ctx.get(dut.flushing))
+        assert (ctx.get(dut.abort_code), ctx.get(dut.abort_rank)) == (Status.NOT_ARRIVED, 1)
+        ctx.set(dut.idle, 0b101)  # its flag is on the way
+        ctx.set(dut.queued, 0)
+        await until(ctx, lambda: not ctx.get(dut.flushing))
+        for _ in range(20):
+            assert ctx.get(dut.skip) == 0
+            assert ctx.get(dut.hold) == 0b010, "but behind the answer"
+            await ctx.tick()
+        ctx.set(dut.unsent, 0b010)
+        await until(ctx, lambda: ctx.get(dut.skip) == 0b010)  # unless that does not come
+
+    run(dut, bench)
+
+
 @pytest.mark.parametrize("kind", [*WAITS, "link"])
 def test_of_several_ranks_the_lowest_is_blamed(kind):
     """Whichever they are, and whatever comes behind in the order."""

@@ -54,7 +54,7 @@ def test_bad_arguments_are_one_line(arguments, message, capsys):
 
 
 def test_no_seed_is_run_that_could_not_be_replayed(capsys):
-    assert main("--seed 4294967295 --count 2".split()) == 2
+    assert main(["--seed", "4294967295", "--count", "2"]) == 2
     message = "count: must be at most 1 from seed 4294967295 on, not 2"
     assert capsys.readouterr().err.strip().endswith(message)
 
