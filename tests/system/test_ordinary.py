@@ -12,7 +12,7 @@ from hdl.emulated_memory import STALL_CHANNELS
 from sim import traffic
 from sim.contention import contend, saturating
 from sim.golden.traffic import PATTERNS
-from sim.testbed import Placement
+from sim.testbed import Placement, Testbed
 from sim.traffic import Traffic, TrafficError
 
 from .systems import TINY, random_bits, system, tiny
@@ -223,6 +223,27 @@ def test_an_idle_accelerator_leaves_the_whole_link():
     flits = [bed.host.read("switch", name) - b for name, b in zip(names, before, strict=True)]
     assert all(0.99 * cycles <= each <= 1.01 * cycles + 20 for each in flits), (flits, cycles)
     end(bed, traffics)
+
+
+@pytest.mark.parametrize("writes", [0, 256], ids=["a read", "a write"])
+def test_an_idle_accelerator_costs_a_request_nothing(writes):
+    """At most a cycle more than where it has never been used, whatever it has done before."""
+    operands = random_bits(np.random.default_rng(4), 3, 1000)
+    where = Placement([0] * 3, [0] * 3, [0x3FC0] * 3)
+
+    def latencies(bed):
+        traffics = settings(pattern="neighbour", writes=writes, count=1)
+        begin(bed, traffics)
+        end(bed, traffics)
+        return [total.latency_max for total in traffic.totals(bed)]
+
+    with Testbed(FORWARD) as fresh:
+        never = latencies(fresh)
+    bed = forward()
+    for _ in range(3):
+        assert bed.all_reduce(operands, "fp16", where=where).status == "ok"
+        found = latencies(bed)
+        assert all(now <= then + 1 for now, then in zip(found, never, strict=True)), (found, never)
 
 
 def test_a_rate_is_kept():
