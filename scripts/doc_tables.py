@@ -19,7 +19,8 @@ from amaranth.lib.wiring import FlippedSignature, In
 
 from hdl import registers
 from hdl.accelerator.arithmetic import Arithmetic
-from hdl.accelerator.layouts import STATUS_MEANINGS, Status
+from hdl.accelerator.instruction_queue import COLLECTIVE_SHIFT, FORMAT_BITS, OPERATION_SHIFT
+from hdl.accelerator.layouts import POST_RULES, STATUS_MEANINGS, Status
 from hdl.accelerator.recovery import WAITS
 from hdl.accelerator.scale_packets import scale_write_back_flits
 from hdl.accelerator.wave_table import read_delay
@@ -27,7 +28,16 @@ from hdl.accelerator.window import FORMAT_WORD, WINDOW_WORDS, WORD_BYTES
 from hdl.accelerator.write_back import write_back_flits
 from hdl.config import PRESETS, SwitchConfig
 from hdl.emulated_memory import EmulatedMemory
-from hdl.interfaces import HEADER_FIELDS, VIRTUAL_CHANNELS, Flit, MessageClass, virtual_channel
+from hdl.interfaces import (
+    HEADER_FIELDS,
+    VIRTUAL_CHANNELS,
+    Collective,
+    Flit,
+    Format,
+    MessageClass,
+    Operation,
+    virtual_channel,
+)
 from hdl.traffic.generator import TrafficGenerator
 from hdl.traffic.settings import TrafficValue, traffic_settings, traffic_totals
 from hdl.transport import channels
@@ -237,6 +247,29 @@ def status_codes() -> str:
     return table(["Code", "", "Meaning", "Rank"], rows)
 
 
+def post_rules() -> str:
+    """Rules of an instruction in the order in which they are looked at."""
+    rows = [
+        [f"`{status.name}`", f"{status.value:#04x}", rule, STATUS_MEANINGS[status][1]]
+        for status, rule in POST_RULES.items()
+    ]
+    return table(["Code", "", "Rule", "Rank"], rows)
+
+
+def instruction_codes() -> str:
+    """Fields of the register `format` and their codes."""
+    fields = (
+        ("format", Format, 0, OPERATION_SHIFT),
+        ("operation", Operation, OPERATION_SHIFT, COLLECTIVE_SHIFT),
+        ("collective", Collective, COLLECTIVE_SHIFT, FORMAT_BITS),
+    )
+    rows = [
+        [f"{end - 1}:{low}", name, ", ".join(f"{each.value} {each.name.lower()}" for each in shape)]
+        for name, shape, low, end in fields
+    ]
+    return table(["Bits", "Field", "Codes"], rows)
+
+
 def window_words() -> str:
     """What a member may write to its context's window."""
     rows = [
@@ -394,6 +427,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "shared_registers": lambda: added_registers(sharing()),
     "status_codes": status_codes,
     "recovery_waits": recovery_waits,
+    "post_rules": post_rules,
+    "instruction_codes": instruction_codes,
     "window_words": window_words,
     "format_word": format_word_fields,
     "traffic_settings": lambda: traffic_values(traffic_settings(forwarding()), reset=True),

@@ -14,6 +14,7 @@ __all__ = [
     "INTEGER_BYTES",
     "LENGTH_BITS",
     "OperationLayout",
+    "POST_RULES",
     "STATUS_MEANINGS",
     "Status",
     "WaveLayout",
@@ -114,6 +115,29 @@ STATUS_MEANINGS: dict[Status, tuple[str, str]] = {
         "the odd one",
     ),
     Status.ABORTED: ("a host ended it, or an operation before it in its context was ended", ""),
+}
+
+
+#: What an instruction must keep to be taken, in the order in which it is looked at: rules in common,
+#: then by rank, from 0 up, those of its addresses. The first that is broken gives the code.
+POST_RULES: dict[Status, str] = {
+    Status.MEMBERS_POST: "a host posts: the context's instructions do not come from its members",
+    Status.DISABLED: "the context is enabled",
+    Status.QUEUE_FULL: "room for one more operation",
+    Status.BAD_FORMAT: "the format is known, and built",
+    Status.BAD_OPERATION: "operation and collective are known, built, and for the format; what is "
+    "gathered is copied; quantized operands are summed, whole",
+    Status.BAD_LENGTH: "whole elements (2 bytes, of `inq8` 1 byte, of `int32` 4), below 2^40 bytes",
+    Status.BAD_CHUNK: "of a collective with chunks: whole flits, not 0, below 2^40 bytes",
+    Status.BAD_RANKS: "sources and destinations are members, at least one each; one source of a "
+    "copy that is not gathered",
+    Status.LINK_DOWN: "the links of all members are up",
+    Status.DRAINING: "no member owes answers or a flag of what has failed",
+    Status.UNALIGNED: "the flag on 8 bytes, every other address on the flit grid",
+    Status.OUT_OF_RANGE: "every range ends inside the memory",
+    Status.OUT_OF_WINDOW: "every range lies inside the context's window",
+    Status.OVERLAP: "all ranges disjoint; but source and destination may be identical, and so may "
+    "the scales' two",
 }
 
 

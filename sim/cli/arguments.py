@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from hdl.accelerator.layouts import STATUS_MEANINGS, Status
 from hdl.config import PRESETS, ConfigError, SwitchConfig, unknown_name
 from sim.engines import ENGINES, default_engine
 from sim.engines.base import EngineError
@@ -26,6 +27,7 @@ __all__ = [
     "DEFAULT_BYTES",
     "DEFAULT_CONFIG",
     "DTYPES",
+    "CODES",
     "EXIT_STATUS",
     "Options",
     "add_configuration_arguments",
@@ -196,6 +198,8 @@ def add_engine_arguments(parser: argparse.ArgumentParser):
     )
 
 
+#: What a run may end with, from the hardware's own table.
+CODES = {code.name: STATUS_MEANINGS[code][0].replace("`", "") for code in Status}
 #: What every command that runs a simulated switch ends with.
 EXIT_STATUS = (
     "Exit status: 0 all equal; 1 a difference, or the hardware ended with a code; 2 a "
@@ -211,6 +215,7 @@ def _parser() -> argparse.ArgumentParser:
         description="Run one All-Reduce, or several in a row, in a simulated switch with emulated "
         "ranks, and compare every byte of every rank's memory with the golden model.",
         epilog=EXIT_STATUS,
+        codes=CODES,
         allow_abbrev=False,
     )
     add_configuration_arguments(parser, DEFAULT_CONFIG)

@@ -21,6 +21,7 @@ from sim.plan import ALL_REDUCE, Plan
 from sim.quantized import QUANTIZED
 
 from .arguments import (
+    CODES,
     DEFAULT_CONFIG,
     EXIT_STATUS,
     Options,
@@ -52,6 +53,7 @@ def _parser() -> argparse.ArgumentParser:
         "reads and writes is in docs/collectives.md. A preset gets what it lacks for that, unless "
         "--set names the field.",
         epilog=EXIT_STATUS,
+        codes=CODES,
         allow_abbrev=False,
     )
     add = parser.add_argument

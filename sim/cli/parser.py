@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from hdl.config import unknown_name
@@ -18,12 +18,25 @@ NEGATIVE = re.compile(r"^-[0-9.]")
 
 
 class Parser(argparse.ArgumentParser):
-    """Raises what it has to say, in the form of all other errors."""
+    """Raises what it has to say, in the form of all other errors.
 
-    def __init__(self, *arguments, **options):
+    Parameters
+    ----------
+    codes
+        Names and meanings of what the hardware may say, a line each at the end of ``--help``.
+    """
+
+    def __init__(self, *arguments, codes: Mapping[str, str] | None = None, **options):
         super().__init__(*arguments, **options)
+        self._codes = codes or {}
         # argparse knows single negative numbers, but takes ``-1,0`` for an option.
         self._negative_number_matcher = NEGATIVE
+
+    def format_help(self) -> str:
+        width = max(map(len, self._codes), default=0)
+        lines = [f"  {name:{width}}  {meaning}" for name, meaning in self._codes.items()]
+        title = ["", "status codes of the hardware:"] if lines else []
+        return super().format_help() + "".join(f"{line}\n" for line in [*title, *lines])
 
     def error(self, message):
         kind, _, rest = message.partition(" ")

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from hdl.accelerator.instruction_queue import InstructionQueue
-from hdl.accelerator.layouts import Status, address_kinds, operation_slots
+from hdl.accelerator.layouts import POST_RULES, Status, address_kinds, operation_slots
 from hdl.interfaces import Format
 from tests.lib.simulate import run, until
 
@@ -678,3 +678,23 @@ def test_random_instructions_against_the_rules(cfg, seed):
         Status.OK, Status.BAD_LENGTH, Status.UNALIGNED, Status.OUT_OF_RANGE, Status.OVERLAP,
     ):  # fmt: skip
         assert codes[code] >= 3, codes
+
+
+@pytest.mark.parametrize(
+    "fields", [{}, {"contexts": 2, "operations": "sum,max", "collectives": "all"}]
+)
+def test_rules_in_common_are_looked_at_in_the_order_of_their_table(monkeypatch, fields):
+    """Docs and help are made of the table."""
+    found = []
+
+    def judge(self, m, addresses, refusals, end):
+        found.extend(code for _refused, code, _rank in refusals if code is not Status.OK)
+
+    monkeypatch.setattr(InstructionQueue, "_judge", judge)
+    InstructionQueue(small(**fields)).elaborate(None)
+    order = list(POST_RULES)
+    assert found == sorted(found, key=order.index)
+    assert {Status.QUEUE_FULL, Status.BAD_FORMAT, Status.BAD_LENGTH} <= set(found)
+    if fields:
+        first = order.index(Status.UNALIGNED)
+        assert found == [code for code in order[:first] if code is not Status.MEMBERS_POST]

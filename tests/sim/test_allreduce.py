@@ -14,6 +14,7 @@ from rich.console import Console
 
 import sim.plan
 from hdl import __version__
+from hdl.accelerator.layouts import Status
 from hdl.config import SwitchConfig
 from sim import activations
 from sim.allreduce import main
@@ -183,6 +184,8 @@ def test_help_names_what_can_be_given(capsys):
     text = " ".join(capsys.readouterr().out.split())
     for word in ("--vcd-window", "paper-8gpu", "heavy:", "ar=0.25", "build/failures"):
         assert word in text
+    for code in Status:  # of a table that the docs have, too
+        assert code.name in text
 
 
 # -- input --------------------------------------------------------------------------------------
