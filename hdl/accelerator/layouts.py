@@ -118,8 +118,8 @@ STATUS_MEANINGS: dict[Status, tuple[str, str]] = {
 }
 
 
-#: What an instruction must keep to be taken, in the order in which it is looked at: rules in common,
-#: then by rank, from 0 up, those of its addresses. The first that is broken gives the code.
+#: What an instruction must keep to be taken, in the order in which it is looked at: rules in
+#: common, then by rank, from 0 up, those of its addresses. The first that is broken gives the code.
 POST_RULES: dict[Status, str] = {
     Status.MEMBERS_POST: "a host posts: the context's instructions do not come from its members",
     Status.DISABLED: "the context is enabled",
