@@ -170,6 +170,9 @@ class Hold(Fault):
             codes.add(Status.FLAG_TIMEOUT)
             if number:
                 codes.add(Status.NOT_ARRIVED)  # it has not seen the flag of the one before
+        if "r" in self.channels and self.begin:
+            # A burst that stops in the middle holds up all that its rank sends.
+            codes.add(Status.NOT_ARRIVED)
         certain = self.lasting and self.begin == 0 and number == 0 and part.watchdog
         well = not (certain and self._stops_for_sure(lacks_data, lacks_answers))
         endings = frozenset(Ending(code, self.rank) for code in codes)
