@@ -194,7 +194,9 @@ class Hold(Fault):
         return frozenset({Ending(Status.NOT_ARRIVED, self.rank)})
 
     def absent(self, part):
-        return frozenset({self.rank}) if self.disturbs(part) else frozenset()
+        # Slower than what a host has ended is waited for, it is left behind, and told the last.
+        slow = part.trouble.stops and self.rank in part.members
+        return frozenset({self.rank}) if slow or self.disturbs(part) else frozenset()
 
     def disturbs(self, part):
         if self.rank not in part.members:
@@ -234,7 +236,9 @@ class SlowResponses(Fault):
         return frozenset({Ending(Status.NOT_ARRIVED, self.rank)})
 
     def absent(self, part):
-        return frozenset({self.rank}) if self.disturbs(part) else frozenset()
+        # Slower than what a host has ended is waited for, it is left behind, and told the last.
+        slow = part.trouble.stops and self.rank in part.members
+        return frozenset({self.rank}) if slow or self.disturbs(part) else frozenset()
 
     def disturbs(self, part):
         patient = part.watchdog == 0 or part.watchdog >= RESPONSES_AHEAD * self.cycles + SLACK

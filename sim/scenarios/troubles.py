@@ -46,6 +46,9 @@ ARRIVAL_CYCLES = 300
 class Trouble:
     """None."""
 
+    #: A host ends operations: who is slow then may not come to rest in time, and lack a flag.
+    stops = False
+
     @property
     def kinds(self) -> Iterable[str]:
         """What a scenario has of ingredients for it."""
@@ -230,6 +233,8 @@ class Abort(Trouble):
     """A host ends what the context does, so many cycles after the start."""
 
     cycles: int
+
+    stops = True
 
     @property
     def kinds(self):
