@@ -175,8 +175,9 @@ def features() -> str:
         base = every["xc7"].get("", row)
 
         def cell(unit, row=row, base=base):
-            more = "" if row is base else f" ({100 * (row[unit] / base[unit] - 1):+.0f} %)"
-            return number(row[unit]) + more
+            if row is base or not base[unit]:
+                return number(row[unit])
+            return f"{number(row[unit])} ({100 * (row[unit] / base[unit] - 1):+.0f} %)"
 
         mhz = clocked["reason"] if clocked and "reason" in clocked else ""
         if clocked and not mhz:

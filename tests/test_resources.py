@@ -429,6 +429,21 @@ def test_tables_of_size_and_split(file, tools):
     )
 
 
+@pytest.mark.parametrize("dsp", [0, 8])
+def test_the_table_of_features_compares_with_the_plain_switch(file, tools, monkeypatch, dsp):
+    """Also what the plain switch has none of."""
+    arithmetic = Resources(lut=500, ff=100, bram=0.5, dsp=dsp)
+    monkeypatch.setattr(
+        resources, "breakdown", lambda design, **options: PARTS | {"arithmetic": arithmetic}
+    )
+    choice = ["--family", "xc7", "--ranks", "4", "--flits", "8", "--formats", "plain"]
+    assert main(choice) == 0
+    lines = part("switch_features")
+    assert lines[2] == f"| plain | 850 | 340 | 4.5 | {dsp} |  |"
+    more = " (+0 %)" if dsp else ""
+    assert f"| core | 850 (+0 %) | 340 (+0 %) | 4.5 (+0 %) | {dsp}{more} |  |" in lines
+
+
 def test_a_table_tells_why_a_row_is_null(file, tools):
     tools.error = OverDevice("chip: must fit the device, not take 200 dsp of 156")
     assert main(CHOICE) == 0
