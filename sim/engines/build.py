@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -46,6 +47,8 @@ MORE_FLAGS = "TIDEGATE_CXXFLAGS"
 #: Yosys passes before the C++ is written.
 PASSES = ()
 
+#: A line that is a comment.
+COMMENT = re.compile(r"^[ \t]*//.*\n", re.MULTILINE)
 SHIM = Path(__file__).with_name("shim.cc")
 #: The repository's own folder for what can be made again.
 DEFAULT_CACHE = Path(__file__).resolve().parents[2] / "build" / "cache"
@@ -150,6 +153,14 @@ def _cxx(text: str, script: str) -> str:
     return _BuiltinYosys.run(["-q", "-"], commands, ignore_warnings=True)
 
 
+def _without_comments(model: str) -> str:
+    """The model without the attributes that Yosys writes as comments.
+
+    So a code that gets a name more, anywhere, makes no other library of the same hardware.
+    """
+    return COMMENT.sub("", model)
+
+
 def _member(name: str) -> str:
     """The member of the C++ model that a port became."""
     return "p_" + name.replace("_", "__")
@@ -223,7 +234,7 @@ def build_library(
         cache / f"{_digest(text, script, yosys_version)}.cxx",
         lambda path: path.write_text(_cxx(text, script)),
     )
-    model = split(add_advance(cxx.read_text()))
+    model = _without_comments(split(add_advance(cxx.read_text())))
     table = _table(harness, model)
     flags = [*FLAGS, *(["-DTIDEGATE_WAVES"] if waves else []), f"-I{include}", *_more_flags()]
     key = _digest(

@@ -13,7 +13,7 @@ from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 
 from hdl.config import SwitchConfig
-from sim.engines import ENGINES, EngineError, create, default_engine
+from sim.engines import ENGINES, EngineError, build, create, default_engine
 from sim.engines.advance import add_advance
 from sim.engines.base import Harness, collector_paused
 from sim.engines.build import _cxx, _rtlil, _script, find_compiler, is_single_pass
@@ -320,6 +320,24 @@ def test_second_build_comes_from_the_cache(tmp_path):
     assert kept == [".cxx", ".so"]
     create("cxxrtl", lambda: EngineTop(CONFIG, lanes=1), cache_dir=tmp_path).close()
     assert len(list(tmp_path.iterdir())) == 4
+
+
+def test_comments_of_a_model_do_not_count(tmp_path, monkeypatch):
+    """A library is found again whatever attributes say, and built again where the model differs."""
+    phases = []
+    written = build._cxx
+
+    def create_with(*lines):
+        monkeypatch.setattr(build, "_cxx", lambda text, script: written(text, script) + lines[0])
+        for cxx in tmp_path.glob("*.cxx"):
+            cxx.unlink()
+        phases.clear()
+        create("cxxrtl", top, cache_dir=tmp_path, phases=phases.append).close()
+        return "compile" in phases
+
+    assert create_with("")
+    assert not create_with("\t// \\enum_value_0: SOMETHING\n")
+    assert create_with("static int other;\n")
 
 
 def test_phases_of_pysim():
