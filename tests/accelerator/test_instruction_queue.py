@@ -5,6 +5,7 @@ import random
 from collections import Counter
 
 import pytest
+from amaranth.hdl import Fragment
 
 from hdl.accelerator.instruction_queue import InstructionQueue
 from hdl.accelerator.layouts import POST_RULES, Status, address_kinds, operation_slots
@@ -691,7 +692,7 @@ def test_rules_in_common_are_looked_at_in_the_order_of_their_table(monkeypatch, 
         found.extend(code for _refused, code, _rank in refusals if code is not Status.OK)
 
     monkeypatch.setattr(InstructionQueue, "_judge", judge)
-    InstructionQueue(small(**fields)).elaborate(None)
+    Fragment.get(InstructionQueue(small(**fields)), None)
     order = list(POST_RULES)
     assert found == sorted(found, key=order.index)
     assert {Status.QUEUE_FULL, Status.BAD_FORMAT, Status.BAD_LENGTH} <= set(found)
