@@ -99,6 +99,12 @@ def _destinations(config: SwitchConfig, work: Work) -> set[int]:
     return {rank for wave in waves(config, work) for rank in wave.destinations}
 
 
+def _may_lack_flags(fault: Hold | SlowResponses, part: Part) -> bool:
+    """Whether its rank may: who is slower than a host's end is waited for is told the last alone."""
+    slow = part.trouble.stops and fault.rank in part.members
+    return slow or fault.disturbs(part)
+
+
 @dataclass(frozen=True)
 class Hold(Fault):
     """Channels of a rank's memory stand still.
@@ -194,9 +200,7 @@ class Hold(Fault):
         return frozenset({Ending(Status.NOT_ARRIVED, self.rank)})
 
     def absent(self, part):
-        # Slower than what a host has ended is waited for, it is left behind, and told the last.
-        slow = part.trouble.stops and self.rank in part.members
-        return frozenset({self.rank}) if slow or self.disturbs(part) else frozenset()
+        return frozenset({self.rank}) if _may_lack_flags(self, part) else frozenset()
 
     def disturbs(self, part):
         if self.rank not in part.members:
@@ -236,9 +240,7 @@ class SlowResponses(Fault):
         return frozenset({Ending(Status.NOT_ARRIVED, self.rank)})
 
     def absent(self, part):
-        # Slower than what a host has ended is waited for, it is left behind, and told the last.
-        slow = part.trouble.stops and self.rank in part.members
-        return frozenset({self.rank}) if slow or self.disturbs(part) else frozenset()
+        return frozenset({self.rank}) if _may_lack_flags(self, part) else frozenset()
 
     def disturbs(self, part):
         patient = part.watchdog == 0 or part.watchdog >= RESPONSES_AHEAD * self.cycles + SLACK

@@ -271,11 +271,7 @@ class Disabled(Abort):
 
     def events(self, run):
         yield self.cycles, lambda bed: run.tenant.write("enable", 0)
-        yield self.cycles + self.gap, self._enable(run)
-
-    @staticmethod
-    def _enable(run):
-        return lambda bed: run.tenant.write("enable", 1)
+        yield self.cycles + self.gap, lambda bed: run.tenant.write("enable", 1)
 
     def allows(self, config, part):
         return [Allowed(frozenset({DISABLED}))] * len(part.orders)

@@ -123,7 +123,6 @@ def test_nothing_else_may_be_there(bed):
 def test_a_rank_that_lost_nothing_has_written_all(bed):
     bed.lose(0, timeouts=1)
     owner, address, _ = place_of(2)
-    bed.memories[owner][address] = bed.before[owner][address] = bed.expected[owner][address]
     bed.memories[owner][address] ^= 0x5A
     check_traffic(bed, TRAFFICS, OUTAGE)
     assert not bed.as_expected()
