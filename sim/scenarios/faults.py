@@ -100,7 +100,7 @@ def _destinations(config: SwitchConfig, work: Work) -> set[int]:
 
 
 def _may_lack_flags(fault: Hold | SlowResponses, part: Part) -> bool:
-    """Whether its rank may: who is slower than a host's end is waited for is told the last alone."""
+    """Whether its rank may: who is slow when a host ends an operation is told the last alone."""
     slow = part.trouble.stops and fault.rank in part.members
     return slow or fault.disturbs(part)
 
