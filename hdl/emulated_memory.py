@@ -5,8 +5,9 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from .config import SwitchConfig
+from .due_queue import DueQueue
 from .interfaces import Axi4Signature, Response, StorageSignature
-from .stream import Queue, Slice
+from .stream import Queue
 
 __all__ = ["EmulatedMemory", "Jitter", "RandomBits"]
 
@@ -79,8 +80,7 @@ class EmulatedMemory(wiring.Component):
     -------
     axi : the bus (`Axi4Signature`, subordinate)
     storage : the array
-    latency : cycles from a read address taken to its first beat, at least 2 (with register slices
-        3, also where less is asked for)
+    latency : cycles from a read address taken to its first beat, at least 2
     write_latency : cycles from the last write beat taken to its response, at least 1
     jitter : up to so many cycles more, drawn for each burst
     stalls : five thresholds of 8 bits, for ar, r, aw, w and b: a beat is refused or held back in a
@@ -187,7 +187,6 @@ class EmulatedMemory(wiring.Component):
                 "flit": self.storage.read_address.shape(),
                 "length": unsigned(8),
                 "outside": unsigned(1),
-                "due": unsigned(self._due_bits),
             }
         )
 
@@ -197,17 +196,16 @@ class EmulatedMemory(wiring.Component):
         inside = len(self.storage.read_address)
         return flit[inside:].any() | (flit[:inside] + length >= self._config.memory_flits)
 
-    def _reached(self, now, due):
-        """Whether a time stamp is due, as time wraps round."""
-        return ~(now - due)[self._due_bits - 1]
-
     def _read(self, m, now, jitter, stalled):
         axi = self.axi
-        m.submodules.read_bursts = bursts = Queue(
-            self._burst_layout(), depth=2 * self._config.endpoint_reads + SPARE_BURSTS
+        m.submodules.read_bursts = bursts = DueQueue(
+            self._burst_layout(),
+            depth=2 * self._config.endpoint_reads + SPARE_BURSTS,
+            time_bits=self._due_bits,
         )
-        taken = bursts.i.payload
+        taken = bursts.i.payload.item
         m.d.comb += [
+            bursts.now.eq(now),
             axi.arready.eq(bursts.i.ready & ~stalled["ar"]),
             bursts.i.valid.eq(axi.arvalid & ~stalled["ar"]),
             taken.id.eq(axi.arid),
@@ -215,29 +213,18 @@ class EmulatedMemory(wiring.Component):
             taken.length.eq(axi.arlen),
             taken.outside.eq(self._outside(axi.araddr, axi.arlen)),
             # The beat is read from the array in the cycle before it stands on the bus.
-            taken.due.eq(now + self.latency + jitter - 1),
+            bursts.i.payload.wait.eq(self.latency + jitter - 1),
         ]
-        oldest = bursts.o
-        if self._config.sliced:
-            # Its time stamp is compared out of a register, not out of the queue's memory.
-            m.submodules.oldest_read = slice = Slice(self._burst_layout())
-            wiring.connect(m, bursts.o, slice.i)
-            oldest = slice.o
-        self._read_waits = oldest.valid
-        burst = oldest.payload
+        self._read_waits = bursts.waits
+        burst = bursts.o.payload
         beat = Signal(8)
         read = Signal()
         last = Signal()
         bad = self._error("read", burst.flit + beat)
         m.d.comb += [
-            read.eq(
-                oldest.valid
-                & self._reached(now, burst.due)
-                & (~axi.rvalid | axi.rready)
-                & ~stalled["r"]
-            ),
+            read.eq(bursts.o.valid & (~axi.rvalid | axi.rready) & ~stalled["r"]),
             last.eq(beat == burst.length),
-            oldest.ready.eq(read & last),
+            bursts.o.ready.eq(read & last),
             self.storage.read_enable.eq(read & ~burst.outside),
             self.storage.read_address.eq(burst.flit + beat),
             axi.rdata.eq(self.storage.read_data),
@@ -256,16 +243,13 @@ class EmulatedMemory(wiring.Component):
     def _write(self, m, now, jitter, stalled):
         axi = self.axi
         m.submodules.write_bursts = bursts = Queue(self._burst_layout(), depth=SPARE_BURSTS)
-        m.submodules.write_answers = answers = Queue(
+        m.submodules.write_answers = answers = DueQueue(
             data.StructLayout(
-                {
-                    "id": axi.bid.shape(),
-                    "outside": unsigned(1),
-                    "due": unsigned(self._due_bits),
-                }
+                {"id": axi.bid.shape(), "outside": unsigned(1)}
                 | ({"error": Response} if self._config.recovers else {})
             ),
             depth=2 * SPARE_BURSTS,
+            time_bits=self._due_bits,
         )
         taken = bursts.i.payload
         m.d.comb += [
@@ -293,21 +277,20 @@ class EmulatedMemory(wiring.Component):
             self.storage.write_data.eq(axi.wdata),
             self.storage.write_strobe.eq(axi.wstrb),
             answers.i.valid.eq(take & axi.wlast),
-            answers.i.payload.id.eq(burst.id),
-            answers.i.payload.outside.eq(burst.outside),
-            answers.i.payload.due.eq(now + self.write_latency + jitter),
+            answers.now.eq(now),
+            answers.i.payload.item.id.eq(burst.id),
+            answers.i.payload.item.outside.eq(burst.outside),
+            answers.i.payload.wait.eq(self.write_latency + jitter),
         ]
         with m.If(take):
             m.d.sync += beat.eq(Mux(axi.wlast, 0, beat + 1))
 
         if self._config.recovers:
-            self._keep_error(m, answers.i.payload.error, take, burst.flit + beat)
+            self._keep_error(m, answers.i.payload.item.error, take, burst.flit + beat)
         answer = answers.o.payload
         shown = Signal()  # once valid, a response stays
         m.d.comb += [
-            axi.bvalid.eq(
-                answers.o.valid & (shown | (self._reached(now, answer.due) & ~stalled["b"]))
-            ),
+            axi.bvalid.eq(answers.o.valid & (shown | ~stalled["b"])),
             answers.o.ready.eq(axi.bvalid & axi.bready),
             axi.bid.eq(answer.id),
             axi.bresp.eq(

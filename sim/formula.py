@@ -89,7 +89,7 @@ def first_wave_stages(
         Stage("request: transmitter's two registers", 2),
         Stage("request: link", link + headers - 1),
         Stage("endpoint: request queue, request and address registers", 3),
-        Stage("memory: read latency", max(config.memory_latency, 3 if config.sliced else 2)),
+        Stage("memory: read latency", max(config.memory_latency, 2)),
         Stage("endpoint: transmitter's two registers", 2),
         Stage("read data: headers and payload on the link", packets * headers + flits - 1),
         Stage("read data: link", link),
