@@ -20,6 +20,7 @@ from scripts import (
     host_tables,
     measured,
     mutation_tables,
+    part_clocks,
     proof_tables,
     reducer_tables,
     resource_tables,
@@ -158,6 +159,7 @@ PARTS: dict[str, Callable[[], str]] = {
     **host_tables.TABLES,
     **proof_tables.TABLES,
     **reducer_tables.TABLES,
+    **part_clocks.TABLES,
     **resource_tables.TABLES,
 }
 
