@@ -39,6 +39,21 @@ async def complete(ctx, dut, arrived):
     await until_posted(ctx, dut)
 
 
+def test_windows_are_open_where_members_do_not_post():
+    """Whoever has arrived: that is for what a host posts."""
+    dut = MemberPosts(several())
+
+    async def bench(ctx):
+        ctx.set(dut.members, 0b111)
+        ctx.set(dut.arrived, 0b111)
+        ctx.set(dut.early, 0b011)
+        assert ctx.get(dut.locked) == 0
+        ctx.set(dut.on, 1)
+        assert ctx.get(dut.locked) == 0b111
+
+    run(dut, bench)
+
+
 @pytest.mark.parametrize(
     ("lengths", "odd"),
     [((64, 64, 64), None), ((64, 32, 64), 1), ((32, 64, 64), 0), ((64, 64, 32), 2),
