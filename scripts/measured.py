@@ -27,6 +27,13 @@ def rows(name: str) -> list[dict]:
     return json.loads(path.read_text())["rows"] if path.exists() else []
 
 
+def write_whole(path: Path, report: dict):
+    """Write a report whole or not at all: a measurement that is stopped leaves the one before."""
+    written = path.with_suffix(".new")
+    written.write_text(json.dumps(report, indent=1) + "\n")
+    written.replace(path)
+
+
 def size(count: int) -> str:
     """Bytes in the largest binary unit that is whole."""
     for unit, factor in (("MiB", 1 << 20), ("KiB", 1 << 10)):

@@ -26,7 +26,7 @@ from hdl.building.components import component
 from hdl.building.errors import BuildError
 from hdl.building.tools import NEXTPNR_ECP5, YOSYS
 from hdl.config import SwitchConfig
-from scripts.measured import DATA, table
+from scripts.measured import DATA, table, write_whole
 from scripts.resources import FEATURES as SWITCH_FEATURES
 from scripts.resources import FORMATS, GRID, MULTIPLIER_BITS
 
@@ -107,9 +107,7 @@ def measure(part: str, features: str, design: str, phases) -> dict:
         "made_by": "python -m scripts.part_clocks",
         "rows": [row for row in rows if row is not None],
     }
-    whole = FILE.with_suffix(".new")
-    whole.write_text(json.dumps(report, indent=1) + "\n")
-    whole.replace(FILE)
+    write_whole(FILE, report)
     return row
 
 

@@ -40,7 +40,7 @@ from hdl.building.tools import NEXTPNR_ECP5, YOSYS
 from hdl.building.verilog import to_verilog
 from hdl.config import KNOWN_OPERATIONS, SwitchConfig
 from hdl.switch import Switch
-from scripts.measured import DATA
+from scripts.measured import DATA, write_whole
 
 FILE = DATA / "resources.json"
 FAMILIES = ("xc7", "ecp5")
@@ -266,9 +266,7 @@ def keep(case: Case, measured: dict, design: str):
         "seed": SEED,
         "rows": [row for row in in_order if row is not None],
     }
-    whole = FILE.with_suffix(".new")
-    whole.write_text(json.dumps(report, indent=1) + "\n")
-    whole.replace(FILE)
+    write_whole(FILE, report)
 
 
 def outdated(chosen: Iterable[Case], *, retry: bool = False) -> Iterator[tuple[Case, str, str]]:

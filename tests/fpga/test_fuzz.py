@@ -155,6 +155,7 @@ def test_noise_alone_does_nothing_and_ends(board):
             board.run(1000)
             if not board.active:
                 break
+        board.run(1000)
         assert not board.active
     client = Client(TroubledLine(board, seed=0, trouble=Trouble()))
     client.identify()
