@@ -12,8 +12,8 @@ from formal.proofs import PROOFS
 from mutation.components import COMPONENTS
 
 __all__ = [
-    "BENCHES", "FAULTS", "JUNIT", "LONG", "MUTATION", "PARTS", "PROOF", "ROWS", "UNIT", "Item",
-    "Options", "items",
+    "BENCHES", "DESIGN_TESTS", "EVERYTHING", "FAULTS", "JUNIT", "LONG", "MUTATION", "OF_DESIGN",
+    "PARTS", "PROOF", "ROOT", "ROWS", "UNIT", "Item", "Options", "items",
 ]  # fmt: skip
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -36,6 +36,18 @@ JUNIT, ROWS = "junit.xml", "rows.json"
 WHOLE_SWITCH = ("test_switch", "test_switch_registers", "test_golden_corrupted")
 #: A run of pytest that had nothing to run ends with this.
 NOTHING_CHOSEN = 5
+
+#: What a result depends on: folders and files below the repository's root.
+OF_PROOFS = ("hdl", "formal")
+OF_BENCHES = ("hdl", "sim/golden", "cocotb_tests")
+OF_MUTATION = (*OF_BENCHES, "formal", "mutation", "tests")
+OF_DESIGN = ("hdl", "sim", "formal", "tests")
+EVERYTHING = (
+    *OF_DESIGN, "fpga", "cocotb_tests", "mutation", "regress", "scripts",
+    "docs", "README.md", "CHANGELOG.md", "Makefile", ".ci",
+)  # fmt: skip
+#: Folders of unit tests that know of nothing beside the design and its simulation.
+DESIGN_TESTS = ("accelerator", "arithmetic", "golden", "system", "traffic", "transport")
 
 
 @dataclass(frozen=True)
@@ -69,6 +81,8 @@ class Item:
         One of `PARTS`.
     command
         What runs, in the repository's root; ``{folder}`` is the item's own folder.
+    sources
+        Folders and files of the repository that its result depends on.
     fine
         Exit codes that are no failure.
     """
@@ -76,6 +90,7 @@ class Item:
     name: str
     part: str
     command: tuple[str, ...]
+    sources: tuple[str, ...]
     fine: tuple[int, ...] = (0,)
 
 
@@ -101,7 +116,14 @@ def _pytest(part: str, files: Iterable[Path], *options: str) -> Iterator[Item]:
             sys.executable, "-m", "pytest", str(file), *options, f"--junitxml={{folder}}/{JUNIT}",
             "-o", "junit_family=xunit2", "-q", "-p", "no:cacheprovider",
         )  # fmt: skip
-        yield Item(name, part, command, fine=(0, NOTHING_CHOSEN))
+        yield Item(name, part, command, _sources(file), fine=(0, NOTHING_CHOSEN))
+
+
+def _sources(test: Path) -> tuple[str, ...]:
+    top, folder, *_ = test.parts
+    if top == "cocotb_tests":
+        return OF_BENCHES
+    return OF_DESIGN if folder in DESIGN_TESTS else EVERYTHING
 
 
 def _benches(options: Options) -> Iterator[Item]:
@@ -118,7 +140,7 @@ def _proofs() -> Iterator[Item]:
     for part, options in ((PROOF, ()), (FAULTS, ("--faults",))):
         for proof in PROOFS:
             command = ("formal", "--only", proof, *options, "--json", f"{{folder}}/{ROWS}")
-            yield Item(f"{part}-{proof}", part, (sys.executable, "-m", *command))
+            yield Item(f"{part}-{proof}", part, (sys.executable, "-m", *command), OF_PROOFS)
 
 
 def _mutation(options: Options) -> Iterator[Item]:
@@ -127,4 +149,6 @@ def _mutation(options: Options) -> Iterator[Item]:
             "mutation", "--only", component, "--count", str(options.mutants), "--proofs",
             "--json", f"{{folder}}/{ROWS}",
         )  # fmt: skip
-        yield Item(f"{MUTATION}-{component}", MUTATION, (sys.executable, "-m", *command))
+        yield Item(
+            f"{MUTATION}-{component}", MUTATION, (sys.executable, "-m", *command), OF_MUTATION
+        )

@@ -15,28 +15,15 @@ from pathlib import Path
 
 from hdl.building.cache import digest
 
-from .items import BENCHES, FAULTS, LONG, MUTATION, PROOF, ROOT, UNIT, Item
+from .items import ROOT, Item
 
 __all__ = ["LEFT", "PASSED", "Status", "run_all", "state"]
 
 #: How an item ended: well; not; or it was not started.
 PASSED, FAILED, LEFT = "passed", "failed", "left"
 STATUS, LOG = "status.json", "log.txt"
-#: What an item's result depends on, by part: folders and files below the repository's root.
-DESIGN, GOLDEN = "hdl", "sim/golden"
+#: What every result depends on.
 SETTINGS = ("pyproject.toml", "constraints.txt")
-EVERYTHING = (
-    DESIGN, "sim", "fpga", "cocotb_tests", "formal", "mutation", "regress", "scripts", "tests",
-    "docs", "README.md", "CHANGELOG.md", "Makefile", ".ci",
-)  # fmt: skip
-SOURCES = {
-    UNIT: EVERYTHING,
-    LONG: EVERYTHING,
-    BENCHES: (DESIGN, GOLDEN, "cocotb_tests"),
-    PROOF: (DESIGN, "formal"),
-    FAULTS: (DESIGN, "formal"),
-    MUTATION: (DESIGN, GOLDEN, "cocotb_tests", "formal", "mutation", "tests"),
-}
 TEXT = {".py", ".cc", ".md", ".v", ".toml", ".j2", ".json", ".vlt"}
 
 
@@ -62,16 +49,16 @@ class Status:
     kept: bool = False
 
 
-def state(part: str) -> str:
-    """A hash of everything that the result of the part's items may depend on."""
+def state(sources: tuple[str, ...]) -> str:
+    """A hash of all text in `sources`, folders and files, and in what every result depends on."""
     files = []
-    for name in (*SOURCES[part], *SETTINGS):
+    for name in (*sources, *SETTINGS):
         path = ROOT / name
         files += sorted(path.rglob("*")) if path.is_dir() else [path]
     texts = [
         f"{path.relative_to(ROOT)}\n{path.read_text()}"
         for path in files
-        if path.is_file() and (path.suffix in TEXT or path.name in SOURCES[part])
+        if path.is_file() and (path.suffix in TEXT or path.name in sources)
     ]
     return digest(texts)
 
@@ -93,14 +80,14 @@ def run_all(
     seconds
         Behind that nothing more is started; None is no limit.
     """
-    states = {part: state(part) for part in {item.part for item in items}}
+    states = {sources: state(sources) for sources in {item.sources for item in items}}
     began = time.monotonic()
     lock, done = threading.Lock(), 0
 
     def one(item: Item) -> Status:
         nonlocal done
         late = seconds is not None and time.monotonic() - began > seconds
-        now = states[item.part]
+        now = states[item.sources]
         status = _kept(item, folder, now)
         if status is None:
             status = _left(item) if late else _run(item, folder / item.name, now)

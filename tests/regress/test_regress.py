@@ -1,5 +1,6 @@
 """``python -m regress``: items, what is run again, what is left, and the summary of it all."""
 
+import ast
 import json
 import re
 import sys
@@ -7,7 +8,22 @@ import sys
 import pytest
 
 from regress import run, runner
-from regress.items import BENCHES, FAULTS, LONG, MUTATION, PARTS, PROOF, UNIT, Item, Options, items
+from regress.items import (
+    BENCHES,
+    DESIGN_TESTS,
+    EVERYTHING,
+    FAULTS,
+    LONG,
+    MUTATION,
+    OF_DESIGN,
+    PARTS,
+    PROOF,
+    ROOT,
+    UNIT,
+    Item,
+    Options,
+    items,
+)
 from regress.runner import FAILED, LEFT, PASSED, run_all
 from regress.summary import summarize, write
 
@@ -41,7 +57,7 @@ PLANTED = [{"fault": "f", "proof": "x", "caught_by": ["p"], "seconds": 1.0}]
 
 
 def python(name, part, text, *, fine=(0,)):
-    return Item(name, part, (sys.executable, "-c", text), fine)
+    return Item(name, part, (sys.executable, "-c", text), ("hdl",), fine)
 
 
 def writes(name, part, file, content):
@@ -52,7 +68,7 @@ def writes(name, part, file, content):
 @pytest.fixture
 def quick(monkeypatch):
     """Sources are looked at in a moment."""
-    monkeypatch.setattr(runner, "state", lambda part: "the same")
+    monkeypatch.setattr(runner, "state", lambda sources: "the same")
 
 
 def quiet(line):
@@ -81,7 +97,7 @@ def test_items_run_once_and_again_when_sources_change(tmp_path, quick, monkeypat
     assert not bad.kept
     assert (tmp_path / "n").read_text() == "x"
     assert (tmp_path / "m").read_text() == "xx"  # what failed is run again
-    monkeypatch.setattr(runner, "state", lambda part: "another")
+    monkeypatch.setattr(runner, "state", lambda sources: "another")
     assert not run_all([counted], tmp_path / "items", jobs=1, say=quiet)[0].kept
     assert (tmp_path / "n").read_text() == "xx"
 
@@ -97,17 +113,36 @@ def test_nothing_starts_behind_the_time_limit(tmp_path, quick):
     assert not (tmp_path / "a").exists()
 
 
-def test_a_state_is_that_of_the_parts_own_sources(monkeypatch, tmp_path):
+def test_a_state_is_that_of_an_items_own_sources(monkeypatch, tmp_path):
+    every = {item.name: item.sources for item in items(Options(benches=tmp_path))}
+    proof = every["proofs-barrier"]
+    design, project = every["long-tests-tests-system-test_links"], every["tests-tests-test_project"]
     monkeypatch.setattr(runner, "ROOT", tmp_path)
     for name in ("hdl/a.py", "formal/b.py", "docs/c.md", "pyproject.toml", "constraints.txt"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("x")
-    before = {part: runner.state(part) for part in (PROOF, UNIT)}
+    before = {sources: runner.state(sources) for sources in (proof, design, project)}
+
+    def changed():
+        return [sources for sources in before if runner.state(sources) != before[sources]]
+
     (tmp_path / "docs/c.md").write_text("y")
-    assert runner.state(PROOF) == before[PROOF]
-    assert runner.state(UNIT) != before[UNIT]
+    assert changed() == [project]
     (tmp_path / "formal/b.py").write_text("y")
-    assert runner.state(PROOF) != before[PROOF]
+    assert changed() == [proof, design, project]
+
+
+def test_what_depends_on_the_design_alone_imports_nothing_else():
+    """`DESIGN_TESTS`: their results outlive a change of docs, boards or scripts."""
+    folders = (*DESIGN_TESTS, "lib")
+    files = [file for folder in folders for file in (ROOT / "tests" / folder).rglob("*.py")]
+    assert files
+    ours = {name.partition("/")[0] for name in EVERYTHING} - set(OF_DESIGN)
+    for file in files:
+        for node in ast.walk(ast.parse(file.read_text())):
+            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            names += [name.name for name in node.names] if isinstance(node, ast.Import) else []
+            assert not {name.partition(".")[0] for name in names} & ours, file
 
 
 @pytest.fixture
