@@ -23,6 +23,7 @@ from amaranth.back import rtlil
 from amaranth.hdl import Fragment
 from amaranth.hdl._ir import PortDirection
 
+from . import runtime
 from .advance import add_advance
 from .base import STORAGE_PORTS, EngineError, Harness, collector_paused
 from .split import split
@@ -208,6 +209,10 @@ def _compile(compiler: str, flags: list[str], table: str, model: str, output: Pa
         raise EngineError(f"engine: {compiler} failed with {run.returncode}: {first}")
 
 
+def _yosys_include() -> Path:
+    return Path(str(_BuiltinYosys.data_dir())) / "include" / "backends" / "cxxrtl" / "runtime"
+
+
 def build_library(
     harness: Harness,
     *,
@@ -225,8 +230,6 @@ def build_library(
     compiler = require_compiler()
     cache = cache_folder(cache_dir)
     yosys_version = ".".join(map(str, _BuiltinYosys.version()))
-    include = Path(str(_BuiltinYosys.data_dir())) / "include" / "backends" / "cxxrtl" / "runtime"
-
     with collector_paused():
         text = _rtlil(harness)
     script = _script(waves)
@@ -236,11 +239,14 @@ def build_library(
     )
     model = _without_comments(split(add_advance(cxx.read_text())))
     table = _table(harness, model)
+    in_words = not waves and runtime.serves(model)
+    include = runtime.INCLUDE if in_words else _yosys_include()
     flags = [*FLAGS, *(["-DTIDEGATE_WAVES"] if waves else []), f"-I{include}", *_more_flags()]
     key = _digest(
         model,
         table,
         SHIM.read_text(),
+        runtime.HEADER.read_text() if in_words else "",
         _compiler_version(compiler),
         shlex.join(flags),
         yosys_version,

@@ -29,8 +29,11 @@ namespace {
 using cxxrtl::chunk_t;
 constexpr unsigned CHUNK_BITS = 8 * sizeof(chunk_t);
 
+// A value's bytes as 32-bit words, in whatever it is kept.
+typedef uint32_t __attribute__((may_alias)) bits32_t;
+
 struct Port {
-    chunk_t *current;  // where the present value stands
+    bits32_t *current;  // where the present value stands
     unsigned width;
     bool registered;   // an output that is a register: valid without settling
 
@@ -42,8 +45,11 @@ struct Port {
     }
 };
 
-template <size_t Bits> Port port_of(cxxrtl::value<Bits> &v) { return {v.data, Bits, false}; }
-template <size_t Bits> Port port_of(cxxrtl::wire<Bits> &w) { return {w.curr.data, Bits, true}; }
+template <size_t Bits> bits32_t *bits_of(cxxrtl::value<Bits> &v) {
+    return reinterpret_cast<bits32_t *>(v.data);
+}
+template <size_t Bits> Port port_of(cxxrtl::value<Bits> &v) { return {bits_of(v), Bits, false}; }
+template <size_t Bits> Port port_of(cxxrtl::wire<Bits> &w) { return {bits_of(w.curr), Bits, true}; }
 
 // A rank's memory. The bytes are one reservation of address space, which the operating system
 // backs with zeroed pages as they are touched.
