@@ -15,6 +15,8 @@ from hdl.config import SwitchConfig
 from sim.cli.units import binary_size
 from sim.waves.picture import save_picture
 
+from .link import called
+
 __all__ = ["draw_bench"]
 
 #: Okabe and Ito's palette, which colour-blind readers tell apart, and a marker, by format.
@@ -38,6 +40,8 @@ def _sizes_axis(axes, rows: list[dict]):
     sizes = sorted({row["bytes"] for row in rows})
     ticks = [size for size in sizes if size & (size - 1) == 0] or sizes
     ticks = ticks[:: -(-len(ticks) // 7)]
+    if sizes[-1] > 1.6 * ticks[-1]:  # far enough from the last one for a label of its own
+        ticks.append(sizes[-1])
     axes.set_xscale("log", base=2)
     axes.set_xticks(ticks, [binary_size(size) for size in ticks])
     axes.set_xlabel("bytes of each rank's operand (inq8: codes)")
@@ -57,7 +61,8 @@ def _curves(axes, rows: list[dict], board, simulated, labels: tuple[str, str]):
         if not of_it:
             continue
         sizes, points = _points(of_it, simulated)
-        axes.plot(sizes, points, color=colour, linewidth=1.1, label=f"{dtype}, {labels[1]}")
+        if sizes:
+            axes.plot(sizes, points, color=colour, linewidth=1.1, label=f"{dtype}, {labels[1]}")
         sizes, points = _points(of_it, board)
         axes.plot(sizes, points, color=colour, marker=marker, markerfacecolor="none",
                   markersize=5.5, linestyle="none", label=f"{dtype}, {labels[0]}")  # fmt: skip
@@ -83,7 +88,8 @@ def draw_bench(report: dict, base: Path) -> list[Path]:
         return row["simulated"]["cycles"] if "simulated" in row else None
 
     what = "twin (simulated board)" if report["simulated_board"] else "board"
-    labels = what, f"simulator, {report['simulator'] or 'none'}"
+    labels = what, f"simulator, {report['simulator']}"
+    beside = " beside simulator" if report["simulator"] else ""
     with plt.rc_context(STYLE):
         figure = Figure(figsize=SIZE_INCHES, layout="constrained")
         left, right = figure.subplots(1, 2)
@@ -104,8 +110,8 @@ def draw_bench(report: dict, base: Path) -> list[Path]:
             _sizes_axis(axes, rows)
         left.legend(frameon=False, fontsize=8.5)
         figure.suptitle(
-            f"All-Reduce on {report['preset'] or report['digest']}, {config.ranks} ranks, "
-            f"{config.clock_hz / 1e6:g} MHz: {what} beside simulator",
+            f"All-Reduce on {called(config, report['preset'])}, {config.ranks} ranks, "
+            f"{config.clock_hz / 1e6:g} MHz: {what}{beside}",
             fontsize=11, fontweight="bold",
         )  # fmt: skip
         return save_picture(figure, base)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 import sys
 from collections.abc import Sequence
 
@@ -29,6 +30,10 @@ EXIT_BOARD = 4
 DEFAULT_TIMEOUT, DEFAULT_RETRIES = 0.25, 8
 #: However busy the machine is that simulates.
 SIMULATED_TIMEOUT = 30.0
+#: The longest that makes sense; the operating system refuses some beyond.
+MOST_SECONDS = 3600.0
+#: As a shell has it of a program whose reader has gone.
+EXIT_PIPE = 141
 
 
 def _common() -> Parser:
@@ -114,9 +119,10 @@ def _run(arguments: Sequence[str]) -> int:
         raise UsageError(f"port: must be given, a serial port or {SIMULATED}")
     if common.timeout is None:
         common.timeout = SIMULATED_TIMEOUT if common.port == SIMULATED else DEFAULT_TIMEOUT
-    for name in ("baud", "timeout"):
-        if not 0 < getattr(common, name) < math.inf:
-            raise UsageError(f"{name}: must be a number above 0, not {getattr(common, name)}")
+    for name, most in (("baud", math.inf), ("timeout", MOST_SECONDS)):
+        if not 0 < getattr(common, name) <= most:
+            rule = "a number above 0" + ("" if most == math.inf else f" and at most {most:g}")
+            raise UsageError(f"{name}: must be {rule}, not {getattr(common, name)}")
     if common.retries < 0:
         raise UsageError(f"retries: must be 0 or more, not {common.retries}")
     common.settings = common.settings or []
@@ -135,11 +141,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(error, EXIT_DIFFERENT)
     except (BoardError, HostError) as error:
         return _fail(error, EXIT_BOARD)
+    except BrokenPipeError:
+        # What is still to be written has nobody to read it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_PIPE
+    except OSError as error:  # of a file that was tried out before: a full disk, say
+        where = error.filename or "output"
+        return _fail(f"{where}: cannot be written: {error.strerror or error}", EXIT_USAGE)
     except KeyboardInterrupt:
         print("interrupted; the next command finds the board as ever", file=sys.stderr)
         return EXIT_INTERRUPTED
 
 
-def _fail(error: Exception, status: int) -> int:
+def _fail(error: object, status: int) -> int:
     print(f"error: {error}", file=sys.stderr)
     return status

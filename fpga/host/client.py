@@ -36,6 +36,9 @@ SEQUENCES = 256
 ADDRESS_LIMIT, RANK_LIMIT = 1 << 32, 1 << 8
 #: Bytes asked of a port that does not say how many are waiting; such a port gives what it has.
 READ_BYTES = 4096
+#: Seconds before a request is sent again of which the bridge found a frame damaged: what disturbs
+#: the line may go on for a while.
+REFUSED_PAUSE = 0.01
 #: Seconds between two attempts while the board is busy, and for how long they go on: a board's
 #: self-test takes a millisecond, a twin's on a crowded machine a minute.
 BUSY_PAUSE, BUSY_SECONDS = 0.01, 120.0
@@ -91,7 +94,7 @@ class Client:
     timeout
         Seconds to wait for an answer before the request is sent again.
     retries
-        How often it is sent again.
+        How often it is sent again. Where frames come damaged it may be oftener, in the same time.
     nonce
         32 bits that no other session has; None draws them.
 
@@ -245,16 +248,31 @@ class Client:
         self._sequence = (self._sequence + 1) % SEQUENCES
         request = encode(Frame(opcode_byte(opcode), self._sequence, payload))
         self.statistics.requests += 1
-        for attempt in range(self._retries + 1):
-            self.statistics.retries += attempt > 0
+        began, sent, unanswered = time.monotonic(), 0, 0
+        while True:
+            sent += 1
             self._send(request)
-            answer = self._await(opcode)
+            answer, refused = self._await(opcode)
             if answer is not None:
                 return answer
+            unanswered += not refused
+            if unanswered > self._retries or not self._goes_on(refused, began):
+                break
+            self.statistics.retries += 1
+        told = f", {sent - unanswered} times told that it came damaged"
         raise NoAnswer(
-            f"board: no answer to {_name(opcode)}, asked {self._retries + 1} times with "
-            f"{self._timeout:g} s each"
+            f"board: no answer to {_name(opcode)}, asked {sent} times with {self._timeout:g} s each"
+            + (told if sent > unanswered else "")
         )
+
+    def _goes_on(self, refused: bool, began: float) -> bool:
+        """Whether a request is sent again that was refused; it has the time of all attempts."""
+        if not refused:
+            return True
+        if not self._retries or time.monotonic() > began + self._timeout * (self._retries + 1):
+            return False
+        time.sleep(REFUSED_PAUSE)
+        return True
 
     def _send(self, data: bytes):
         try:
@@ -269,8 +287,8 @@ class Client:
         except OSError as error:
             raise BoardError(f"port: cannot be read: {error}") from None
 
-    def _await(self, opcode: Opcode) -> tuple[int, bytes] | None:
-        """The answer; None if the request is to be sent again."""
+    def _await(self, opcode: Opcode) -> tuple[tuple[int, bytes] | None, bool]:
+        """The answer, or None; and whether the request is to be sent again at once."""
         end = time.monotonic() + self._timeout
         answer, again = None, False
         while answer is None and not again and time.monotonic() < end:
@@ -288,7 +306,7 @@ class Client:
                 else:
                     self.statistics.stale += 1
         self.statistics.timeouts += answer is None and not again
-        return answer
+        return answer, again
 
     def _answers(self, frame: Frame, opcode: Opcode) -> bool:
         """Whether a frame is the answer to the request under way."""

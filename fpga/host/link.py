@@ -16,16 +16,29 @@ from .errors import NoAnswer
 from .frames import Identity
 from .ports import open_serial
 
-__all__ = ["DEFAULT_CONFIG", "SIMULATED", "Link", "differences"]
+__all__ = [
+    "DEFAULT_CONFIG",
+    "SELF_TEST_SECONDS",
+    "SIMULATED",
+    "Link",
+    "UnknownBoardError",
+    "called",
+    "differences",
+]
 
 #: The port of the twin.
 SIMULATED = "sim"
 #: The twin's configuration unless told.
 DEFAULT_CONFIG = "arty"
-#: For so long the self-test of power-up is waited for, and this long between two looks.
-SELF_TEST_SECONDS, SELF_TEST_PAUSE = 60.0, 0.02
+#: For so long the board's own test is waited for, which takes a board a millisecond and a twin on a
+#: crowded machine a minute, and this long between two looks.
+SELF_TEST_SECONDS, SELF_TEST_PAUSE = 120.0, 0.02
 #: Digits of a configuration's digest that a board tells.
 DIGEST_DIGITS = 8
+
+
+class UnknownBoardError(UsageError):
+    """The board's digest is that of no configuration that was named or is a preset."""
 
 
 def _told(digest: str) -> int:
@@ -50,6 +63,13 @@ def differences(identity: Identity, config: SwitchConfig) -> list[str]:
     ]
 
 
+def called(config: SwitchConfig, preset: str | None) -> str:
+    """A configuration for people: its preset, and whether settings changed that; or its digest."""
+    if preset is None:
+        return f"configuration {config.digest[:DIGEST_DIGITS]}"
+    return preset if config == SwitchConfig.preset(preset) else f"{preset} with --set"
+
+
 class Link:
     """The board of a command, or its twin.
 
@@ -69,6 +89,7 @@ class Link:
         self._given = given
         self.port: str = given.port
         self.simulated = given.port == SIMULATED
+        self.any_digest: bool = given.any_digest
         self._twin = None
         self._client: Client | None = None
         self._identity: Identity | None = None
@@ -128,7 +149,7 @@ class Link:
         sizes = [line for line in found if not line.startswith(("digest", "version"))]
         if sizes:
             raise UsageError(f"{sizes[0]}; name the board's with --config and --set")
-        if found and not self._given.any_digest:
+        if found and not self.any_digest:
             raise UsageError(
                 f"{found[0]}; load a bitstream of this checkout, name the board's configuration "
                 "with --config and --set, or go on with --any-digest"
@@ -147,9 +168,10 @@ class Link:
             if _told(config.digest) == identity.config_digest:
                 return config, name
         what = "no preset with these settings" if settings else "no preset"
-        raise UsageError(
+        raise UnknownBoardError(
             f"digest: the board's, {identity.config_digest:08x}, is that of {what} of this "
-            "checkout; name its configuration with --config and --set, or load another bitstream"
+            "checkout; name its configuration with --config and --set (another's with --any-digest "
+            "too), or load another bitstream"
         )
 
     # -- the line -------------------------------------------------------------------------------

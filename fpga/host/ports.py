@@ -26,7 +26,7 @@ def open_serial(device: str, baud: int) -> serial.Serial:
     """
     try:
         return serial.Serial(device, baud, write_timeout=WRITE_SECONDS, exclusive=True)
-    except ValueError:
+    except (ValueError, OverflowError):
         raise UsageError(f"baud: must be a rate that the port has, not {baud}") from None
     except serial.SerialException as error:
         raise UsageError(f"port: {_reason(device, error)}, not {device!r}") from None

@@ -1,6 +1,7 @@
 """The client against a port that is a script: what it sends, takes, retries, and says."""
 
 import struct
+import time
 
 import pytest
 
@@ -188,6 +189,41 @@ def test_silence_is_told_after_all_retries():
     with pytest.raises(NoAnswer, match=rule):
         client.read_words(0)
     assert len(port.requests) == 4
+
+
+class Disturbed(Script):
+    """A line on which nothing arrives whole for some seconds."""
+
+    def __init__(self, seconds: float):
+        super().__init__()
+        self._end = time.monotonic() + seconds
+
+    def sound(self, request):
+        return CORRUPT if time.monotonic() < self._end else super().sound(request)
+
+
+def test_a_disturbance_is_outlasted():
+    """By what the tool does unless told: what counts is all attempts' time, not their number."""
+    client = Client(Disturbed(0.5), nonce=NONCE)
+    assert client.identify() == IDENTITY
+    statistics = client.statistics
+    assert statistics.refused == statistics.retries > 8
+    assert statistics.timeouts == 0
+
+
+def test_a_disturbance_without_end_is_told():
+    port = Disturbed(60)
+    client = Client(port, timeout=0.02, retries=3, nonce=NONCE)
+    began = time.monotonic()
+    rule = r"^board: no answer to identify, asked \d+ times with 0.02 s each, \d+ times told that"
+    with pytest.raises(NoAnswer, match=rule):
+        client.identify()
+    assert time.monotonic() - began >= 4 * 0.02
+    assert len(port.requests) > 4
+    port = Disturbed(60)
+    with pytest.raises(NoAnswer, match="asked 1 times"):
+        Client(port, retries=0, nonce=NONCE).identify()
+    assert len(port.requests) == 1
 
 
 def test_an_address_that_is_not_there_is_told():

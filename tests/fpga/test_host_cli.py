@@ -4,6 +4,8 @@ import json
 import os
 import random
 import re
+import subprocess
+import sys
 import threading
 import tty
 
@@ -46,8 +48,15 @@ def one_error(err: str) -> str:
         ("info --port", "port: expected one argument"),
         ("--port sim --baud x info", "baud: invalid int value: 'x'"),
         ("--port sim --baud 0 info", "baud: must be a number above 0, not 0"),
-        ("--port sim --timeout -1 info", "timeout: must be a number above 0, not -1.0"),
-        ("--port sim --timeout nan info", "timeout: must be a number above 0, not nan"),
+        (
+            "--port sim --timeout -1 info",
+            "timeout: must be a number above 0 and at most .*, not -1",
+        ),
+        (
+            "--port sim --timeout nan info",
+            "timeout: must be a number above 0 and at most .*, not nan",
+        ),
+        ("--port sim --timeout 1e300 info", "timeout: must be a number above 0 and at most 3600"),
         ("--port sim --retries -1 info", "retries: must be 0 or more, not -1"),
         ("--port sim --config tinny info", "preset: must be one of .*did you mean 'tiny'?"),
         ("--port sim --set ranks=1 info", "ranks: must be 2..16, not 1"),
@@ -65,6 +74,16 @@ def one_error(err: str) -> str:
         ("--port sim bench --dtypes bf16", r"dtypes: must be of those that the board has \(fp16"),
         ("--port sim bench --simulator pysm", "simulator: must be .*did you mean 'pysim'"),
         ("--port sim bench --csv .", "csv: must be a file that can be written"),
+        ("--port sim bench --csv x --json ./x", "csv: must not be a file that --json writes"),
+        ("--port sim bench --csv x.png --picture x", "picture: must not be a file that --csv"),
+        ("--port sim bench --picture .", "picture: must be a name, of which NAME.png, NAME.svg"),
+        ("--port sim bench --picture a/folder", "picture: must be a file that can be written (Is"),
+        ("--port sim info --json .", "json: must be a file that can be written"),
+        ("--port sim selftest --json /proc/x/y", "json: must be a file that can be written"),
+        ("--port sim registers --json .", "json: must be a file that can be written"),
+        ("--port sim trace --out .", "out: must be a name, of which NAME.json, NAME.vcd"),
+        ("--port sim trace --out x --json x.vcd", "out: must not be a file that --json writes"),
+        ("--port sim trace --out a/folder", "out: must be a file that can be written (Is a"),
         ("--port sim dump --rank 4", "rank: must be below 4, not 4"),
         ("--port sim dump --rank x", "rank: must be a whole number of 0 or more, not 'x'"),
         (
@@ -83,12 +102,14 @@ def one_error(err: str) -> str:
 )
 def test_bad_arguments_are_refused_in_one_line(capsys, tmp_path, monkeypatch, arguments, message):
     """Before any twin is made, and with nothing left behind."""
+    folder = tmp_path / "a/folder.svg"
+    folder.mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("fpga.twin.Twin", None)
     status, out, err = run(capsys, *arguments.split())
     assert (status, out) == (2, "")
-    assert re.match(message, one_error(err))
-    assert list(tmp_path.iterdir()) == []
+    assert re.match(message.replace("written (", r"written \("), one_error(err))
+    assert list(tmp_path.rglob("*")) == [folder.parent, folder]
 
 
 def test_help_names_commands_and_options(capsys):
@@ -121,6 +142,13 @@ def test_a_port_that_is_none(capsys, port, message):
     assert (status, out) == (2, "")
     assert one_error(err).startswith(message)
     assert err.rstrip().endswith(f"not {port!r}")
+
+
+def test_a_rate_that_no_port_has(capsys):
+    with StandIn(TINY) as board:
+        status, _out, err = run(capsys, "--port", board.device, "--baud", str(1 << 32), "info")
+    assert status == 2
+    assert one_error(err) == f"baud: must be a rate that the port has, not {1 << 32}"
 
 
 def test_a_port_that_another_program_has(capsys):
@@ -188,7 +216,16 @@ def test_a_board_of_other_settings(capsys):
         for words in (["--set", "waves=2"], ["--config", "tiny", "--set", "waves=2"]):
             status, out, _err = run(capsys, "--port", board.device, "info", *words)
             assert status == 0
-            assert f"{config.digest[:8]}: tiny" in out
+            assert f"{config.digest[:8]}: tiny with --set" in out
+        # Nothing but `info` can do without a configuration; another one is enough for the rest.
+        words = ["--port", board.device, "--any-digest"]
+        status, out, err = run(capsys, *words, "info")
+        assert (status, err) == (0, "")
+        assert f"{config.digest[:8]}: not known to this checkout" in out
+        status, _out, err = run(capsys, *words, "dump", "--bytes", "0")
+        assert status == 2
+        assert "(another's with --any-digest too)" in one_error(err)
+        assert run(capsys, *words, "dump", "--bytes", "0", "--config", "tiny")[0] == 0
 
 
 @pytest.mark.parametrize(
@@ -243,7 +280,7 @@ def test_registers_by_name(capsys):
         assert status == 0
         assert "epoch whose arrivals are being collected" in " ".join(out.split())
         for words, message in (
-            ("swich.epoch", "register: must be one of .*did you mean 'switch.epoch'"),
+            ("swich.epoch", "register: must be one that .*'swich.epoch'; near it: switch.epoch,"),
             ("switch.epoch=1", "switch.epoch: is driven by hardware and cannot be written"),
             ("rank0.jitter=1024", "rank0.jitter: must be a whole number of 0..0x3ff, not '1024'"),
             ("system.go", "system.go: reads nothing; write it, as system.go=1"),
@@ -275,6 +312,25 @@ def test_dump_and_load(capsys, tmp_path):
             "00000011  54 69 64 65 67 61 74 65 00 ff 41 41 41 41 41 41  Tidegate..AAAAAA",
             f"00000021  {'41 41':47}  AA",
         ]
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
+def test_a_disk_that_is_full(capsys):
+    with StandIn(TINY) as board:
+        words = ["--port", board.device, "dump", "--bytes", "16", "--out", "/dev/full"]
+        status, out, err = run(capsys, *words)
+    assert (status, out) == (2, "")
+    assert one_error(err).endswith("cannot be written: No space left on device")
+
+
+def test_a_reader_that_has_gone():
+    """As of ``dump | head -1``: no traceback, and the status that a shell gives it."""
+    with StandIn(TINY) as board:
+        words = [sys.executable, "-m", "fpga.host", "--port", board.device, "dump"]
+        with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as tool:
+            tool.stdout.close()
+            assert tool.stderr.read() == b""
+            assert tool.wait(60) == 141
 
 
 def test_load_tells_a_byte_that_reads_otherwise(capsys, tmp_path, monkeypatch):

@@ -104,6 +104,18 @@ def test_info(report):
     assert found["preset"] == "tiny"
 
 
+@pytest.mark.parametrize(
+    ("size", "reason"),
+    [("512", "no picture: 64 records hold no whole wave of 512 bytes; take fewer, or a board with"),
+     ("0", "no picture: an operation of 0 bytes has no waves")],
+)  # fmt: skip
+def test_a_trace_without_a_picture_says_so(run, size, reason):
+    status, out, _err = run("trace", "--out", "run", "--bytes", size)
+    assert status == 0
+    assert reason in out
+    assert sorted(path.name for path in Path().iterdir()) == ["run.gtkw", "run.json", "run.vcd"]
+
+
 def test_cycles_are_those_of_the_simulator(report, capsys):
     """Exactly, and every other count; one run after another, with a rank that is late."""
     words = ["--bytes", "512,66", "--skew", "0,30"]

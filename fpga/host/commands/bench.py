@@ -15,7 +15,6 @@ from sim.bench import Bench, Outcome, place
 from sim.cli.errors import UsageError
 from sim.cli.operands import Activations, guard_pattern
 from sim.cli.output import EXIT_DIFFERENT, EXIT_OK, console, write_json
-from sim.cli.parser import writable
 from sim.cli.progress import RunProgress, expected_cycles
 from sim.cli.report import run_report
 from sim.cli.units import duration
@@ -25,6 +24,7 @@ from sim.testbed import Testbed
 
 from ..bench_picture import draw_bench
 from ..link import Link
+from ..outputs import PICTURE, beside, try_out
 from ..session import open_bench
 from .command import Command
 
@@ -223,13 +223,11 @@ def _verdict(rows: list[dict], engine: str | None) -> tuple[str, bool]:
 
 
 def _files(given: argparse.Namespace) -> tuple[Path | None, Path | None]:
-    """CSV file and picture, tried out."""
-    if given.json not in (None, "-"):
-        writable("json", given.json)
-    if given.picture is not None:
-        writable("picture", f"{given.picture}.png")
+    """CSV file and picture, tried out with the report's file."""
+    picture = beside("picture", given.picture, PICTURE)
+    try_out(json=given.json, others=[("csv", given.csv), *picture])
     return (
-        None if given.csv is None else writable("csv", given.csv),
+        None if given.csv is None else Path(given.csv),
         None if given.picture is None else Path(given.picture),
     )
 

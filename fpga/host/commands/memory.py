@@ -8,11 +8,11 @@ from pathlib import Path
 
 from sim.cli.errors import UsageError
 from sim.cli.output import EXIT_DIFFERENT, EXIT_OK, console
-from sim.cli.parser import writable
 from sim.cli.progress import RunProgress
 
 from ..board_host import BoardMemories
 from ..link import Link
+from ..outputs import try_out
 from .command import Command
 
 __all__ = ["DUMP", "LOAD"]
@@ -73,17 +73,17 @@ def _dump(link: Link, given: argparse.Namespace) -> int:
     link.configure()
     _check(link, given, given.bytes or 0)
     size = link.config.memory_bytes - given.address if given.bytes is None else given.bytes
-    path = None if given.out is None else writable("out", given.out)
+    try_out(others=[("out", given.out)])
     with RunProgress(console(sys.stderr), [], transient=True) as progress:
         client = link.open(progress.phase)
         progress.phase("read")
         memories = BoardMemories(client, link.config, watch=progress.part)
         data = memories.read(given.rank, given.address, size)
-    if path is None:
+    if given.out is None:
         for line in _lines(given.address, data):
             print(line)
     else:
-        path.write_bytes(data)
+        Path(given.out).write_bytes(data)
     return EXIT_OK
 
 

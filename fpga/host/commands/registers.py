@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import fnmatch
 import sys
 
 from rich.table import Table
 
-from hdl.config import unknown_name
 from hdl.registers import Register
 from sim.cli.errors import UsageError
 from sim.cli.output import EXIT_OK, console, write_json
@@ -17,6 +17,7 @@ from sim.register_host import RegisterHost
 
 from ..board_host import BoardHost
 from ..link import Link
+from ..outputs import try_out
 from .command import Command
 
 __all__ = ["REGISTERS"]
@@ -45,7 +46,11 @@ def _table_of(host: RegisterHost) -> dict[str, Register]:
 def _matching(pattern: str, names) -> list[str]:
     found = fnmatch.filter(names, pattern)
     if not found:
-        raise UsageError(unknown_name("register", pattern, names))
+        near = difflib.get_close_matches(pattern, names, n=3, cutoff=0.4)
+        hint = f"; near it: {', '.join(near)}" if near else ""
+        raise UsageError(
+            f"register: must be one that the command without a name lists, not {pattern!r}{hint}"
+        )
     return found
 
 
@@ -88,6 +93,7 @@ def _print(out, values: dict[str, int], registers: dict[str, Register]):
 
 
 def _run(link: Link, given: argparse.Namespace) -> int:
+    try_out(json=given.json)
     link.configure()
     with RunProgress(console(sys.stderr), [], transient=True) as progress:
         client = link.open(progress.phase)

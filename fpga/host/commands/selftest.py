@@ -23,7 +23,8 @@ from sim.quantized import element_bytes
 from ..board_host import BoardHost
 from ..client import Client
 from ..errors import BusError
-from ..link import Link
+from ..link import SELF_TEST_SECONDS, Link
+from ..outputs import try_out
 from ..session import open_bench
 from .command import Command
 
@@ -33,8 +34,6 @@ __all__ = ["SELFTEST"]
 SEED = 20
 #: Requests of the first test, and bytes of each: short and long, odd and even.
 LINE_REQUESTS = 48
-#: The longest that the board's own test may take.
-OWN_TEST_SECONDS = 10.0
 #: Patterns that registers are written with, cut to their width.
 PATTERNS = (0x5555_5555_5555_5555, 0xAAAA_AAAA_AAAA_AAAA, 0)
 #: A register that does not keep what is written: it is held to what the links are built for.
@@ -85,10 +84,10 @@ def _own_test(subject: Subject) -> str:
     if not client.identify().self_test.built:
         return "there is none"
     client.start_self_test()
-    give_up = time.monotonic() + OWN_TEST_SECONDS
+    give_up = time.monotonic() + SELF_TEST_SECONDS
     while (state := client.identify().self_test).busy:
         if time.monotonic() > give_up:
-            raise Failure(f"goes on after {OWN_TEST_SECONDS:g} s")
+            raise Failure(f"goes on after {SELF_TEST_SECONDS:g} s")
     if not state.passed:
         raise Failure(Fault(state.fault).name.lower().replace("_", " "))
     return "passed"
@@ -221,6 +220,7 @@ def _add_arguments(parser: argparse.ArgumentParser):
 
 
 def _run(link: Link, given: argparse.Namespace) -> int:
+    try_out(json=given.json)
     link.configure()
     out = console(sys.stderr if given.json == "-" else sys.stdout)
     messages, results = console(sys.stderr), []
@@ -241,9 +241,9 @@ def _run(link: Link, given: argparse.Namespace) -> int:
         out.print(f"{verdict}  {name:18}  {detail}", end="")
         out.print(f"  [dim]{seconds:.1f} s[/]" if out.is_terminal else "")
     link.open().reset()
-    write_json(given.json, {"config": link.config.to_fields(), "tests": results})
     failed = sum(not result["passed"] for result in results)
     out.print(f"{failed} of {len(results)} failed" if failed else f"all {len(results)} passed")
+    write_json(given.json, {"config": link.config.to_fields(), "tests": results})
     return EXIT_DIFFERENT if failed else EXIT_OK
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from sim.cli.arguments import add_run_arguments
 from sim.cli.errors import UsageError
 from sim.cli.output import EXIT_OK, console, exit_status, write_json
-from sim.cli.parser import writable
 from sim.cli.progress import RunProgress, expected_cycles
 from sim.cli.report import report
 from sim.cli.session import Session, run_once, settle_memories
@@ -18,6 +17,7 @@ from sim.waves.picture import draw_runs, save_picture
 from sim.waves.trace_dump import TraceDump, arm_trace, read_trace
 
 from ..link import Link
+from ..outputs import TRACE_FILES, beside, try_out
 from ..session import open_bench
 from .allreduce import board_options
 from .command import Command
@@ -61,9 +61,23 @@ def _write(dump: TraceDump, base: Path) -> list[Path]:
     records = base.with_name(f"{base.name}.json")
     dump.save(records)
     files = [records, *dump.vcd(base.with_name(f"{base.name}.vcd"))]
-    if any(operation.waves for operation in dump.operations()):
+    if _has_picture(dump):
         files += _draw(dump, base)
     return files
+
+
+def _has_picture(dump: TraceDump) -> bool:
+    return any(operation.waves for operation in dump.operations())
+
+
+def _no_picture(options) -> str:
+    """Why there is none, and what helps."""
+    if not options.sizes[0]:
+        return "no picture: an operation of 0 bytes has no waves"
+    return (
+        f"no picture: {options.config.trace_records} records hold no whole wave of "
+        f"{options.sizes[0]:,} bytes; take fewer, or a board with more trace_records"
+    )
 
 
 def _draw(dump: TraceDump, base: Path) -> list[Path]:
@@ -86,7 +100,7 @@ def _run(link: Link, given: argparse.Namespace) -> int:
     if len(options.sizes) > 1:
         raise UsageError(f"bytes: must be one size for a trace, not {len(options.sizes)} runs")
     base = Path(given.out)
-    writable("out", f"{base}.json")
+    try_out(json=options.json, others=beside("out", given.out, TRACE_FILES))
     size = options.sizes[0]
     expected = [expected_cycles(config, size, options.skew, options.dtype)]
     with RunProgress(console(sys.stderr), expected) as progress:
@@ -100,6 +114,8 @@ def _run(link: Link, given: argparse.Namespace) -> int:
     if result["status"] == "ok":
         for path in _write(dump, base):
             out.print(f"wrote {path}")
+        if not _has_picture(dump):
+            out.print(_no_picture(options))
         return EXIT_OK
     dump.save(f"{base}.json")
     out.print(f"wrote {base}.json")
