@@ -40,8 +40,8 @@ def _sizes_axis(axes, rows: list[dict]):
     sizes = sorted({row["bytes"] for row in rows})
     ticks = [size for size in sizes if size & (size - 1) == 0] or sizes
     ticks = ticks[:: -(-len(ticks) // 7)]
-    if sizes[-1] > 1.6 * ticks[-1]:  # far enough from the last one for a label of its own
-        ticks.append(sizes[-1])
+    # The largest has a label of its own, and one that would touch it none.
+    ticks = [tick for tick in ticks if 2 * tick <= sizes[-1]] + [sizes[-1]]
     axes.set_xscale("log", base=2)
     axes.set_xticks(ticks, [binary_size(size) for size in ticks])
     axes.set_xlabel("bytes of each rank's operand (inq8: codes)")
@@ -96,6 +96,8 @@ def draw_bench(report: dict, base: Path) -> list[Path]:
         _curves(left, rows, lambda row: latency(row["cycles"]),
                 lambda row: latency(simulated(row)), labels)  # fmt: skip
         left.set_yscale("log")
+        for formatted in (left.yaxis.set_major_formatter, left.yaxis.set_minor_formatter):
+            formatted("{x:g}")
         left.set_ylabel("last arrival to last flag (us)")
         _curves(right, rows, lambda row: bandwidth(row["bytes"], row["cycles"]),
                 lambda row: bandwidth(row["bytes"], simulated(row)), labels)  # fmt: skip
