@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from cocotb_tests.lib.attached import TOP, attached_switch
-from cocotb_tests.lib.configs import FORWARDING, INQ, TINY
+from cocotb_tests.lib.configs import CONTEXTS, FORWARDING, INQ, TINY
 from cocotb_tests.lib.scoreboard import Mismatch
 
 #: Benches with data in them: component, configuration, module.
@@ -23,7 +23,9 @@ BENCHES = [
     ("axi4-lite-bridge", TINY, "tb_registers"),
 ]
 #: The whole switch, which is quick on one simulator only; and what has no data.
-WHOLE = ["tb_switch_packets", "tb_switch_memories", "tb_switch_registers"]
+WHOLE = ["tb_switch_packets", "tb_switch_contexts", "tb_switch_memories", "tb_switch_registers"]
+#: Those of them that join nothing to the switch, and of what configuration.
+ALONE = {"tb_switch_packets": TINY, "tb_switch_contexts": CONTEXTS}
 WITHOUT_DATA = ["tb_barrier"]
 
 
@@ -54,8 +56,8 @@ def test_one_component(simulate):
 @pytest.mark.parametrize("module", WHOLE)
 def test_whole_switch(simulate, module):
     """Registers included."""
-    if module == "tb_switch_packets":
-        check(simulate("switch", TINY, module, expect_failure=True))
+    if module in ALONE:
+        check(simulate("switch", ALONE[module], module, expect_failure=True))
     else:
         verilog = attached_switch(TINY)
         check(simulate(TOP, TINY, module, verilog=verilog, expect_failure=True))

@@ -3,7 +3,7 @@
 import pytest
 
 from cocotb_tests.lib.attached import TOP, attached_switch
-from cocotb_tests.lib.configs import INQ, MINIMAL, TINY
+from cocotb_tests.lib.configs import CONTEXTS, INQ, MINIMAL, TINY
 
 
 @pytest.mark.simulators("verilator")
@@ -25,6 +25,20 @@ def test_switch_packets_four_states(simulate):
 def test_switch_packets_more(simulate, config):
     """More cases, other shapes, and quantized operations."""
     simulate("switch", config, "tb_switch_packets", scale=6)
+
+
+@pytest.mark.long
+@pytest.mark.simulators("verilator")
+def test_switch_contexts(simulate):
+    """Two contexts at a time, each with its own operations, host and part of the memories."""
+    simulate("switch", CONTEXTS, "tb_switch_contexts", scale=6)
+
+
+@pytest.mark.long
+@pytest.mark.simulators("icarus")
+def test_switch_contexts_four_states(simulate):
+    """The same on Icarus."""
+    simulate("switch", CONTEXTS, "tb_switch_contexts")
 
 
 @pytest.mark.long

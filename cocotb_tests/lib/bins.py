@@ -199,8 +199,7 @@ BINS: dict[str, Group] = {
         ("constant", "ro", "rw", "wo", "beside the table"),
     ),
     "switch.context": Group(
-        "contexts whose operations are interleaved",
-        ("one",),
-        unreachable={"several": "this version builds one context"},
+        "contexts with operations at a time, and what a rank sees of them",
+        ("one", "two", "turns at a rank", "one behind the other"),
     ),
 }  # fmt: skip

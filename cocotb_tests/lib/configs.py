@@ -6,7 +6,7 @@ import os
 
 from hdl.config import SwitchConfig
 
-__all__ = ["FORWARDING", "INQ", "MINIMAL", "TENANTS", "TINY", "current"]
+__all__ = ["CONTEXTS", "FORWARDING", "INQ", "MINIMAL", "TENANTS", "TINY", "current"]
 
 #: Flits of 8 bytes, so headers of two; three ranks.
 TINY = SwitchConfig.preset("tiny")
@@ -20,6 +20,8 @@ MINIMAL = SwitchConfig(
 INQ = SwitchConfig.preset("tiny", ranks=2, formats=("fp16", "inq8"))
 #: Two contexts, with collectives.
 TENANTS = SwitchConfig.preset("tiny", contexts=2, collectives="all")
+#: Two contexts, and no more else than one; memories of which each has as much as `TINY` has.
+CONTEXTS = SwitchConfig.preset("tiny", contexts=2, memory_bytes=2 * TINY.memory_bytes)
 #: Ordinary packets go from rank to rank; three of them.
 FORWARDING = SwitchConfig.preset("tiny", core="forward")
 

@@ -18,6 +18,8 @@ __all__ = ["CODES", "FORMATS", "Operation", "Sequence", "flag_word"]
 
 FORMATS = {"fp16": 0, "bf16": 1, "inq8": 2}
 FLAG_BYTES = 8
+#: Bytes before the operations' parts of a memory.
+FLAGS_ROOM = 256
 #: How an operation may end (docs/memory-contract.md).
 CODES = {
     "OK": 0x00,
@@ -28,9 +30,9 @@ CODES = {
 }
 
 
-def flag_word(epoch: int, code: int = 0, rank: int = 0) -> int:
+def flag_word(epoch: int, code: int = 0, rank: int = 0, context: int = 0) -> int:
     """What a rank finds in its memory when an operation is over."""
-    return epoch & 0xFFFFFFFF | code << 32 | rank << 40
+    return epoch & 0xFFFFFFFF | code << 32 | rank << 40 | context << 48
 
 
 @dataclass
@@ -56,6 +58,12 @@ class Sequence:
         Of the switch.
     first_epoch
         The epoch that its barrier collects.
+    context
+        Whose operations they are.
+    memories
+        Those of the ranks, shared with other sequences; None makes them.
+    start, room
+        The bytes of each memory that are this sequence's; all unless told.
     """
 
     #: Operations of a sequence: what the queue holds, and each has a part of memory.
@@ -68,10 +76,24 @@ class Sequence:
         ("two waves", 1),
     )
 
-    def __init__(self, config: SwitchConfig, first_epoch: int = 1):
+    def __init__(
+        self,
+        config: SwitchConfig,
+        first_epoch: int = 1,
+        *,
+        context: int = 0,
+        memories: list[np.ndarray] | None = None,
+        start: int = 0,
+        room: int | None = None,
+    ):
         self.config = config
         self.next_epoch = first_epoch
-        self.memories = [np.zeros(config.memory_bytes, np.uint8) for _ in range(config.ranks)]
+        self.context = context
+        if memories is None:
+            memories = [np.zeros(config.memory_bytes, np.uint8) for _ in range(config.ranks)]
+        self.memories = memories
+        self.start = start
+        self.room = config.memory_bytes if room is None else room
         self.operations: list[Operation] = []
         self.flags = [0] * config.ranks  # address of each rank's flag, one for all
 
@@ -96,18 +118,22 @@ class Sequence:
         self._shortest = shortest
         self._edge = edge
         for memory in self.memories:
-            memory[:] = np.frombuffer(draw.randbytes(len(memory)), np.uint8)
+            memory[self._own()] = np.frombuffer(draw.randbytes(self.room), np.uint8)
         # The first words of each memory are flags; the rest is shared out.
-        self.flags = [FLAG_BYTES * draw.randrange(4) for _ in self.memories]
+        self.flags = [self.start + FLAG_BYTES * draw.randrange(4) for _ in self.memories]
         for memory, flag in zip(self.memories, self.flags, strict=True):
             memory[flag : flag + FLAG_BYTES] = 0
-            self._put(memory, flag, flag_word(self.next_epoch - 1))
-        part = (self.config.memory_bytes - 256) // self.LONGEST
+            self._put(memory, flag, flag_word(self.next_epoch - 1, context=self.context))
+        part = (self.room - FLAGS_ROOM) // self.LONGEST
+        first = self.start + FLAGS_ROOM
         self.operations = [
-            self._operation(draw, 256 + part * number, part, kinds[number] if kinds else None)
+            self._operation(draw, first + part * number, part, kinds[number] if kinds else None)
             for number in range(count)
         ]
         self._expect()
+
+    def _own(self) -> slice:
+        return slice(self.start, self.start + self.room)
 
     @staticmethod
     def _put(memory: np.ndarray, address: int, word: int):
@@ -231,7 +257,7 @@ class Sequence:
                 for rank, address in enumerate(operation.addresses[kind]):
                     self.expected[rank][address : address + len(result)] = result
         if self.operations:
-            word = flag_word(self.operations[-1].epoch)
+            word = flag_word(self.operations[-1].epoch, context=self.context)
             for memory, flag in zip(self.expected, self.flags, strict=True):
                 self._put(memory, flag, word)
 
@@ -241,7 +267,8 @@ class Sequence:
             wanted = self.expected[rank]
             moved = golden(self._written(wanted, rank))
             compare(f"rank {rank}: results", self._written(memory, rank), moved)
-            different = np.flatnonzero(memory != wanted)
+            own = self._own()
+            different = self.start + np.flatnonzero(memory[own] != wanted[own])
             compare(f"rank {rank}: bytes that differ", different.tolist(), [])
 
     def _written(self, memory: np.ndarray, rank: int) -> np.ndarray:

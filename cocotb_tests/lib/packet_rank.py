@@ -25,6 +25,8 @@ from .packets import (
 __all__ = ["PacketRank"]
 
 DOORBELL_BYTES = 8
+#: Of a context in the address space of the accelerator (docs/tenants.md), arrivals first.
+CONTEXT_WINDOW_BYTES = 4096
 
 
 class PacketRank:
@@ -54,12 +56,13 @@ class PacketRank:
         self.write_status: Callable[[Packet], int] = lambda packet: OKAY
         self.answers: list[int] = []  # to arrivals
         self.requests = self.writes = 0
+        self.served: list[int] = []  # contexts of the accelerator's packets, in their order
         self._refused: list[Packet] = []
         self._ordinary: list[Packet] = []
 
-    def arrive(self, epoch: int):
+    def arrive(self, epoch: int, context: int = 0):
         header = dict(message_class=WRITE_DATA, inc=1, source=self._rank, destination=self._rank,
-                      length=DOORBELL_BYTES)  # fmt: skip
+                      address=CONTEXT_WINDOW_BYTES * context, length=DOORBELL_BYTES)  # fmt: skip
         self.peer.send(Packet(header, [epoch]))
 
     def ordinary(self, *, write: bool):
@@ -115,10 +118,12 @@ class PacketRank:
             self._refused.append(packet)
         elif packet["message_class"] == READ_REQUEST:
             self.requests += 1
+            self.served.append(packet["context"])
             for answer in self._read(packet):
                 self._hold(answer)
         elif packet["message_class"] == WRITE_DATA:
             self.writes += 1
+            self.served.append(packet["context"])
             self._hold(self._write(packet))
         else:
             self.answers.append(packet["status"])

@@ -6,7 +6,13 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 
 from hdl.config import SwitchConfig
-from hdl.registers import SWITCH_PAGE, addresses, switch_registers
+from hdl.registers import (
+    SWITCH_PAGE,
+    addresses,
+    context_page,
+    context_registers,
+    switch_registers,
+)
 
 from .operations import FORMATS, Operation
 
@@ -75,6 +81,8 @@ class Host:
     ----------
     write, read
         Access a word by its byte address.
+    context
+        Whose instructions they are.
     """
 
     def __init__(
@@ -82,8 +90,13 @@ class Host:
         config: SwitchConfig,
         write: Callable[[int, int], Awaitable[None]],
         read: Callable[[int], Awaitable[int]],
+        *,
+        context: int = 0,
     ):
         self._address = addresses(switch_registers(config), SWITCH_PAGE)
+        if config.contexts > 1:
+            page = context_page(config, context)
+            self._address |= addresses(context_registers(config, context), page)
         self._write, self._read = write, read
 
     async def write(self, name: str, value: int):
