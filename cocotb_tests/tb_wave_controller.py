@@ -185,13 +185,18 @@ async def operations_become_waves(bench: ControllerBench, case: Case):
     bench.gates = {name: pattern(shape, draw) for name, shape in shapes.items()}
     bench.draw, bench.may_fail = draw, draw.random() < 0.3
     bench.most_reading = 0
+    empty = case.choose(range(8)) == 0  # operations of nothing alone: no entry is taken then
     for number in range(draw.randint(2, 5)):
         format = draw.choice(config.formats)
         element = 1 if format == "inq8" else 2
-        waves = draw.choice((0, 1, 2, draw.randint(1, 8)))
+        waves = 0 if empty else draw.choice((0, 1, 2, draw.randint(1, 8)))
         packets = draw.randrange(config.packets_per_wave)
-        rest = draw.choice(
-            (0, element, packets * config.payload_bytes, draw.randrange(config.wave_bytes))
+        rest = (
+            0
+            if empty
+            else draw.choice(
+                (0, element, packets * config.payload_bytes, draw.randrange(config.wave_bytes))
+            )
         )
         launch = Launch(
             number, format, (waves * config.wave_bytes + rest) // element * element,
