@@ -160,6 +160,7 @@ PROOFS = [
         size=describe(TWO_PAGES),
         specify=lambda: ReadEngineContract(TWO_PAGES),
         trace_depth=30,
+        fault_depth=20,  # until there is no room, a packet a cycle
         faults=(
             Fault("asks without room", "may", lambda may: Const(1)),
             Fault("crosses pages", "page_left", lambda left: left | 1023),
