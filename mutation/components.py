@@ -77,7 +77,7 @@ COMPONENTS: dict[str, Component] = {
             name="endpoint",
             files=_transport("endpoint"),
             bench=Bench("tb_endpoint"),
-            tests=_tests("transport/", "endpoint", "endpoint_ordinary"),
+            tests=_tests("transport/", "endpoint", "endpoint_ordinary", "link_end"),
         ),
         Component(
             name="read-engine",
