@@ -62,6 +62,9 @@ class Proof:
         Takes seconds: proved by the tests, too.
     faults
         Each must be caught within ``fault_depth`` cycles from reset.
+    mutants_depth
+        Cycles in which a trace for one of many mutants is looked for, where as many as
+        ``fault_depth`` are too much for the solver.
     """
 
     name: str
@@ -76,6 +79,7 @@ class Proof:
     quick: bool = True
     faults: tuple[Fault, ...] = field(default=())
     fault_depth: int = 12
+    mutants_depth: int | None = None
 
     @property
     def engine(self) -> str:

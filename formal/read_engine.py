@@ -160,7 +160,8 @@ PROOFS = [
         size=describe(TWO_PAGES),
         specify=lambda: ReadEngineContract(TWO_PAGES),
         trace_depth=30,
-        fault_depth=20,  # until there is no room, a packet a cycle
+        fault_depth=15,  # until there is no room, a packet a cycle
+        mutants_depth=12,
         faults=(
             Fault("asks without room", "may", lambda may: Const(1)),
             Fault("crosses pages", "page_left", lambda left: left | 1023),

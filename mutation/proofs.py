@@ -18,20 +18,21 @@ TRACE = "fault_"
 
 
 def broken_by(proof: Proof, faults: Sequence[Fault], build: Path, *, seconds: int) -> dict:
-    """Which of `faults` (from 1) a trace of the proof's ``fault_depth`` cycles shows.
+    """Which of `faults` (from 1) a trace of the proof's cycles for mutants shows.
 
     Returns
     -------
     A dictionary of ``caught`` (numbers), ``planted`` (how many the proof's design has), ``depth``,
     ``seconds`` and ``ended``: whether the solver answered for all of them.
     """
+    depth = proof.mutants_depth or proof.fault_depth
     specification = proof.specify()
     select, planted = _plant(specification, faults)
     rtlil = specification.to_rtlil(
         lemmas=False,
         breaking={f"{TRACE}{n}": select == n for n in range(1, len(faults) + 1)},
     )
-    job = sby.Job(rtlil, sby.COVER, proof.fault_depth, proof.engine, seconds, waveforms=False)
+    job = sby.Job(rtlil, sby.COVER, depth, proof.engine, seconds, waveforms=False)
     outcome = sby.run(job, build / proof.name)
     return {
         "proof": proof.name,
@@ -39,7 +40,7 @@ def broken_by(proof: Proof, faults: Sequence[Fault], build: Path, *, seconds: in
             int(name.removeprefix(TRACE)) for name in outcome.reached if name.startswith(TRACE)
         ),
         "planted": planted,
-        "depth": proof.fault_depth,
+        "depth": depth,
         "seconds": outcome.seconds,
         "ended": outcome.status != "TIMEOUT",
     }
