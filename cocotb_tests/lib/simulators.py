@@ -9,6 +9,7 @@ import io
 import os
 import shutil
 import subprocess
+import sys
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -182,7 +183,8 @@ def _verilate(verilog: Path, top: str, folder: Path, flags: list[str], have: Pat
             (folder / path.name).touch()  # newer than what it is made from
     waves = int("--trace" in flags)
     make = ["make", "-f", f"{VERILATOR_PREFIX}.mk", f"VM_TRACE={waves}", *VERILATOR_MAKE]
-    _command(make, "verilator", folder)
+    # Its make file names a `python`, which many systems have as `python3` alone.
+    _command([*make, f"PYTHON3={sys.executable}"], "verilator", folder)
 
 
 def _verilator_runtime(flags: list[str]) -> Path:
