@@ -11,6 +11,8 @@ import tty
 
 import pytest
 
+from fpga.host import __main__ as loader
+from fpga.host import bench_picture
 from fpga.host.cli import main
 from fpga.host.commands import COMMANDS
 from fpga.host.ports import open_serial
@@ -110,6 +112,22 @@ def test_bad_arguments_are_refused_in_one_line(capsys, tmp_path, monkeypatch, ar
     assert (status, out) == (2, "")
     assert re.match(message.replace("written (", r"written \("), one_error(err))
     assert list(tmp_path.rglob("*")) == [folder.parent, folder]
+
+
+def test_an_interrupt_while_the_tool_is_loaded(capsys, monkeypatch):
+    """Loading takes a second or two, in which nothing of the tool can catch it yet."""
+
+    class Interrupt:
+        @staticmethod
+        def find_spec(name, path, target=None):
+            if name == "fpga.host.cli":
+                raise KeyboardInterrupt
+
+    monkeypatch.delitem(sys.modules, "fpga.host.cli")
+    monkeypatch.setattr(sys, "meta_path", [Interrupt, *sys.meta_path])
+    assert loader.main() == 130
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == ("", "interrupted\n")
 
 
 def test_help_names_commands_and_options(capsys):
@@ -331,6 +349,26 @@ def test_a_reader_that_has_gone():
             tool.stdout.close()
             assert tool.stderr.read() == b""
             assert tool.wait(60) == 141
+
+
+@pytest.mark.parametrize("simulator", [None, "pysim"])
+def test_a_picture_shows_a_simulator_where_there_is_one(monkeypatch, tmp_path, simulator):
+    drawn = []
+    monkeypatch.setattr(bench_picture, "save_picture", lambda figure, base: drawn.append(figure))
+    cycles = {"data": 50, "arrive_to_flag": 80}
+    row = {"dtype": "fp16", "bytes": 64, "cycles": cycles}
+    if simulator:
+        row["simulated"] = {"cycles": cycles}
+    report = {
+        "rows": [row], "config": TINY.to_fields(), "digest": TINY.digest, "preset": "tiny",
+        "simulator": simulator, "simulated_board": False,
+    }  # fmt: skip
+    bench_picture.draw_bench(report, tmp_path / "bench")
+    (figure,) = drawn
+    labels = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+    ours = ["fp16, simulator, pysim"] if simulator else []
+    assert labels == [*ours, "fp16, board"]
+    assert figure.get_suptitle().endswith("board beside simulator" if simulator else ": board")
 
 
 def test_load_tells_a_byte_that_reads_otherwise(capsys, tmp_path, monkeypatch):
