@@ -25,12 +25,14 @@ class MemoryInside:
 
     Attributes
     ----------
+    words : that it has
     read_address, read_data, write_enable, write_address, write_data : of its ports
     """
 
     def __init__(self, parent: Fragment, memory: MemoryInstance):
         self._parent = parent
         self._memory = memory
+        self.words = memory._data.depth
         read, write = memory._read_ports[0], memory._write_ports[0]
         self.read_address, self.read_data = read._addr, read._data
         self.write_enable, self.write_address = write._en, write._addr

@@ -16,6 +16,7 @@ from . import (
     read_out,
     receiver,
     stream_queue,
+    streams,
     transmitter,
     wave_controller,
     wave_table,
@@ -32,6 +33,7 @@ PROOFS: dict[str, Proof] = {
     proof.name: proof
     for module in (
         stream_queue,
+        streams,
         arbiter,
         core,
         barrier,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hdl.config import SwitchConfig
 
-__all__ = ["SMALL", "TINY", "TWO_PAGES", "describe"]
+__all__ = ["CODES", "FORWARDING", "SMALL", "TENANTS", "TINY", "TWO_PAGES", "describe"]
 
 #: The preset for sweeps and proofs.
 TINY = SwitchConfig.preset("tiny")
@@ -28,11 +28,25 @@ SMALL = SwitchConfig.preset(
 #: Addresses of two pages and no more: what happens at their border is the same everywhere.
 TWO_PAGES = SMALL.replace(address_bits=13)
 
+#: Ordinary packets go from rank to rank.
+FORWARDING = SMALL.replace(core="forward")
+#: Two contexts, of two entries each.
+TENANTS = SMALL.replace(contexts=2, waves=4)
+#: Quantized operations; of their waves scales fill whole flits.
+CODES = SMALL.replace(
+    formats=("fp16", "inq8"), payload_bytes=32, wave_bytes=256, read_request_bytes=None
+)
+
+_KINDS = (
+    (TWO_PAGES, "2 pages"), (FORWARDING, "forwarding"), (TENANTS, "2 contexts"), (CODES, "inq8"),
+)  # fmt: skip
+
 
 def describe(config: SwitchConfig) -> str:
     """What tells sizes apart, in a few words."""
     name = "tiny" if config == TINY else "small"
-    name += ", 2 pages" if config == TWO_PAGES else ""
+    for kind, words in _KINDS:
+        name += f", {words}" if config == kind else ""
     return (
         f"{name}: {config.ranks} ranks, flit {config.flit_bytes}, payload {config.payload_bytes}, "
         f"wave {config.wave_bytes} x {config.waves}"

@@ -12,7 +12,7 @@ from hdl.stream import Queue
 from .proof import Fault, Proof
 from .specification import Specification
 
-__all__ = ["PROOFS"]
+__all__ = ["PROOFS", "behind", "keeps_its_place"]
 
 
 class QueueContract(Specification):
@@ -147,6 +147,18 @@ def behind(first, offset, words: int):
     """The address `offset` words behind `first`, around the end of the memory."""
     total = first + offset
     return Mux(total >= words, total - words, total)
+
+
+def keeps_its_place(specification: Specification, path: str):
+    """What induction must know of a queue in LUT RAM inside a component: a word that is offered
+    lies where nothing is written.
+    """
+    level = specification.inside.signal(f"{path}.level")
+    memory = specification.inside.memory(f"{path}.memory")
+    read, write, words = memory.read_address, memory.write_address, memory.words
+    inside = (read < words) & (write < words) & (level <= words)
+    specification.lemma(f"{path}_is_inside", inside)
+    specification.lemma(f"{path}_lies_between_addresses", write == behind(read, level, words))
 
 
 PROOFS = [

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from amaranth import Mux, Signal
+from amaranth.lib import wiring
 
 from hdl.accelerator.write_back import WriteBack, write_back_flits
 
 from .proof import BOUNDED, Fault, Proof
 from .sizes import SMALL, describe
 from .specification import Specification
+from .stream_queue import keeps_its_place
+from .streams import keeps_contract, streams
 
 __all__ = ["PROOFS"]
 
@@ -71,6 +74,14 @@ class WriteBackContract(_WriteBack):
             "Free room, results that are still to come and results that wait are the FIFO.",
             trace=coming == 2 * config.payload_flits,
         )
+        for name, port in streams(write_back, wiring.Out):
+            keeps_contract(self, name, port)
+        released = self.inside.signal("released")
+        started = self.past(start.valid, name="started")
+        self.lemma("started", self.inside.signal("start_delayed_1") == started)
+        self.lemma("heads_are_released_a_cycle_late", heads == released + started)
+        keeps_its_place(self, "flits")
+        keeps_its_place(self, "heads")
         self.lemma("coming", coming == self._left + sum(self._stages[1:]))
 
 

@@ -15,7 +15,6 @@ from amaranth.lib import wiring
 
 from cocotb_tests.lib import simulators
 from hdl.building.cache import cached, digest
-from hdl.building.components import COMPONENTS
 from hdl.building.verilog import flat_ports, module_name, start_constants
 
 from .components import Component
@@ -98,7 +97,7 @@ def _mutated(component: Component, faults: Sequence[Fault]) -> Path:
 
 
 def _verilog(component: Component, faults: Sequence[Fault], top: str) -> str:
-    made = COMPONENTS[component.name].create(component.config)
+    made = component.create()
     fragment = Fragment.get(made, platform=None)
     select = Signal(select_bits(len(faults)), name=SELECT)
     plant(fragment, faults, select)

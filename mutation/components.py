@@ -4,10 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from amaranth.lib import wiring
+
 from cocotb_tests.lib.configs import FORWARDING, INQ, TENANTS, TINY
+from hdl.building.components import COMPONENTS as NAMED
 from hdl.config import SwitchConfig
 
 __all__ = ["COMPONENTS", "Bench", "Component"]
+
+#: All that a small switch can have, for parts that few switches have.
+EVERYTHING = SwitchConfig.preset(
+    "tiny", contexts=2, collectives="all", operations=("sum", "max", "min", "average"),
+    formats=("fp16", "bf16", "int32", "inq8"), core="forward", register_slices="all",
+)  # fmt: skip
+#: Codes and sums on the same multipliers.
+SHARED = SwitchConfig.preset("tiny", ranks=2, formats=("fp16", "inq8"), inq_reducer="shared")
+#: A switch that keeps records of what happens.
+TRACED = SwitchConfig.preset("tiny", trace_records=64)
 
 
 @dataclass(frozen=True)
@@ -33,7 +46,7 @@ class Component:
     Parameters
     ----------
     name
-        As `hdl.build` knows it.
+        As `hdl.build` knows it, where it can be built on its own.
     files
         Its source, in which faults are planted.
     config
@@ -44,6 +57,8 @@ class Component:
         Its unit tests: files, and names where only some of them are about it.
     proofs
         Names of proofs that speak of it; of several sizes, the smallest.
+    inside
+        What `hdl.build` knows that has it; itself where that is empty.
     """
 
     name: str
@@ -52,6 +67,11 @@ class Component:
     bench: Bench | None = None
     tests: tuple[str, ...] = ()
     proofs: tuple[str, ...] = ()
+    inside: str = ""
+
+    def create(self) -> wiring.Component:
+        """A design with the component in it."""
+        return NAMED[self.inside or self.name].create(self.config)
 
 
 def _files(folder: str, *names: str) -> tuple[str, ...]:
@@ -83,7 +103,7 @@ COMPONENTS: dict[str, Component] = {
             name="read-engine",
             files=_transport("read_engine"),
             tests=_tests("transport/", "read_engine"),
-            proofs=("read-engine",),
+            proofs=("read-engine", "streams-of-read-engine"),
         ),
         Component(
             name="write-engine",
@@ -129,6 +149,7 @@ COMPONENTS: dict[str, Component] = {
             files=_transport("core_stub"),
             bench=Bench("tb_core_stub"),
             tests=_tests("transport/", "core_stub"),
+            proofs=("streams-of-core-stub",),
         ),
         Component(
             name="barrier",
@@ -147,7 +168,7 @@ COMPONENTS: dict[str, Component] = {
             name="instruction-queue",
             files=_accelerator("instruction_queue", "address_check"),
             tests=_tests("accelerator/", "instruction_queue"),
-            proofs=("address-check",),
+            proofs=("address-check", "instruction-queue"),
         ),
         Component(
             name="operation-table",
@@ -159,12 +180,13 @@ COMPONENTS: dict[str, Component] = {
             files=_accelerator("wave_controller"),
             bench=Bench("tb_wave_controller"),
             tests=_tests("accelerator/", "wave_controller"),
-            proofs=("wave-controller",),
+            proofs=("wave-controller", "streams-of-wave-controller"),
         ),
         Component(
             name="request-issuer",
             files=_accelerator("request_issuer"),
             tests=_tests("accelerator/", "request_issuer"),
+            proofs=("streams-of-request-issuer",),
         ),
         Component(
             name="wave-table",
@@ -196,7 +218,7 @@ COMPONENTS: dict[str, Component] = {
             name="flag-writer",
             files=_accelerator("flag_writer"),
             tests=_tests("accelerator/", "flag_writer"),
-            proofs=("flag-writer",),
+            proofs=("flag-writer", "streams-of-flag-writer"),
         ),
         Component(
             name="counters",
@@ -209,10 +231,12 @@ COMPONENTS: dict[str, Component] = {
                 config=TENANTS,
                 files=_accelerator(name),
                 tests=_tests("accelerator/", "recovery_blocks"),
+                proofs=tuple(proofs),
             )
-            for name in (
-                "recovery", "late_flags", "entry_shares", "outstanding", "packet_drop",
-                "packet_merge",
+            for name, *proofs in (
+                ("recovery",), ("late_flags", "streams-of-late-flags"), ("entry_shares",),
+                ("outstanding",), ("packet_drop", "streams-of-packet-drop"),
+                ("packet_merge", "streams-of-packet-merge"),
             )
         ),
         Component(
@@ -252,6 +276,148 @@ COMPONENTS: dict[str, Component] = {
             ),
             bench=Bench("tb_inq_reducer"),
             tests=_tests("arithmetic/", "inq_reducer"),
+        ),
+        Component(
+            name="multi-reducer",
+            config=EVERYTHING,
+            files=_files(
+                "arithmetic/", "multi_reducer", "copy", "integer_sum", "extremum", "divide"
+            ),
+            tests=_tests("arithmetic/", "operations", "divide"),
+        ),
+        Component(
+            name="shared-reducer",
+            config=SHARED,
+            files=_files(
+                "arithmetic/", "shared_reducer", "product_chain", "pipeline", "delay_line"
+            ),
+            tests=_tests("arithmetic/", "inq_shared"),
+        ),
+        Component(
+            name="arithmetic",
+            config=EVERYTHING,
+            files=_accelerator("arithmetic"),
+            tests=_tests("accelerator/", "arithmetic"),
+        ),
+        Component(
+            name="scale-packer",
+            config=INQ,
+            files=_accelerator("scale_packer"),
+            tests=_tests("accelerator/", "scale_packer"),
+        ),
+        Component(
+            name="scale-packets",
+            config=INQ,
+            files=_accelerator("scale_packets"),
+            tests=_tests("accelerator/", "scale_packets"),
+            proofs=("streams-of-scale-packets",),
+        ),
+        Component(
+            name="trace-buffer",
+            config=TRACED,
+            files=_accelerator("trace_buffer"),
+            tests=_tests("accelerator/", "trace_buffer"),
+        ),
+        Component(
+            name="accelerator",
+            config=EVERYTHING,
+            files=_accelerator("accelerator", "merge"),
+            tests=(
+                *_tests("accelerator/", "accelerator", "accelerator_codes", "collectives"),
+                *_tests("system/", "tenants"),
+            ),
+        ),
+        Component(
+            name="context",
+            inside="accelerator",
+            config=EVERYTHING,
+            files=_accelerator("context", "chunks"),
+            tests=(
+                *_tests("accelerator/", "accelerator", "chunks", "collectives"),
+                *_tests("system/", "tenants"),
+            ),
+        ),
+        Component(
+            name="turns",
+            inside="accelerator",
+            config=EVERYTHING,
+            files=_accelerator("issue_turns", "read_out_turns"),
+            tests=_tests("system/", "tenants", "recovery"),
+        ),
+        Component(
+            name="queue",
+            inside="switch",
+            config=EVERYTHING,
+            files=("hdl/stream.py",),
+            tests=_tests("", "stream"),
+            proofs=("queue-block-ram", "streams-of-slice"),
+        ),
+        Component(
+            name="packet-slice",
+            inside="switch",
+            config=EVERYTHING,
+            files=_transport("packet_slice"),
+            tests=_tests("transport/", "packet_slice"),
+            proofs=("streams-of-packet-slice",),
+        ),
+        Component(
+            name="axi-slice",
+            inside="emulated-rank",
+            config=EVERYTHING,
+            files=("hdl/axi_slice.py",),
+            tests=_tests("", "axi_slice"),
+        ),
+        Component(
+            name="route",
+            inside="port",
+            config=FORWARDING,
+            files=_transport("route"),
+            tests=_tests("transport/", "route"),
+            proofs=("streams-of-route-of-writes",),
+        ),
+        Component(
+            name="totals",
+            inside="switch",
+            config=EVERYTHING,
+            files=_accelerator("totals"),
+            tests=_tests("system/", "counters", "tenants"),
+        ),
+        Component(
+            name="switch",
+            config=EVERYTHING,
+            files=("hdl/switch.py",),
+            tests=_tests("system/", "refusals", "counters", "tenants", "links"),
+        ),
+        Component(
+            name="system",
+            config=FORWARDING,
+            files=("hdl/system.py",),
+            tests=_tests("system/", "timing", "ordinary"),
+        ),
+        Component(
+            name="axi-share",
+            inside="system",
+            config=FORWARDING,
+            files=_transport("axi_share"),
+            tests=_tests("transport/", "axi_share"),
+        ),
+        Component(
+            name="traffic",
+            inside="system",
+            config=FORWARDING,
+            files=_files("traffic/", "checker", "generator", "requester", "sequence"),
+            tests=_tests("traffic/", "generator", "sequence"),
+        ),
+        Component(
+            name="emulated-rank",
+            config=TENANTS,
+            files=("hdl/emulated_rank.py",),
+            tests=_tests("", "emulated_rank"),
+        ),
+        Component(
+            name="emulated-memory",
+            files=("hdl/emulated_memory.py", "hdl/due_queue.py"),
+            tests=_tests("", "emulated_memory", "due_queue"),
         ),
     )
 }  # fmt: skip

@@ -17,7 +17,6 @@ from amaranth.hdl._ir import PortDirection
 from amaranth.lib import wiring
 
 from hdl.building.cache import cached, digest
-from hdl.building.components import COMPONENTS
 from hdl.building.errors import BuildError
 from hdl.building.tools import YOSYS
 from hdl.building.verilog import flat_ports
@@ -70,7 +69,7 @@ def is_equivalent(component: Component, fault: Fault) -> bool:
 
 
 def _rtlil(component: Component, faults: Sequence[Fault], name: str) -> str:
-    made = COMPONENTS[component.name].create(component.config)
+    made = component.create()
     fragment = Fragment.get(made, platform=None)
     plant(fragment, faults)
     ports = {

@@ -14,7 +14,6 @@ from amaranth.hdl import Fragment
 
 from formal.proofs import PROOFS
 from hdl.building.cache import digest
-from hdl.building.components import COMPONENTS as NAMED
 
 from .bench import BenchJudge
 from .components import Component
@@ -94,7 +93,7 @@ class Mutant:
 
 def sample(component: Component, count: int, seed: int) -> list[Fault]:
     """`count` faults of `component`, or all, taken in turn from every kind."""
-    made = NAMED[component.name].create(component.config)
+    made = component.create()
     draw = random.Random(f"{component.name} {seed}")
     kinds = defaultdict(list)
     for fault in find(Fragment.get(made, platform=None), component.files):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from formal.streams import COMPOSED, WITHDRAWN
 from scripts.measured import table
 
 __all__ = ["TABLES"]
@@ -65,9 +66,17 @@ def property_meanings() -> str:
     return table(["Component", "property", "meaning"], body)
 
 
+def proof_streams() -> str:
+    """Streams whose contract no proof of their component is about."""
+    body = [[f"`{name}`", "all", reason] for name, reason in COMPOSED.items()]
+    body += [[f"`{name}`", "heads", reason] for name, reason in WITHDRAWN.items()]
+    return table(["Component", "outputs", "what they are"], body)
+
+
 #: Generated part to what writes it.
 TABLES = {
     "proofs": proofs,
     "proof_summary": proof_summary,
     "property_meanings": property_meanings,
+    "proof_streams": proof_streams,
 }

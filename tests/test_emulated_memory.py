@@ -128,6 +128,17 @@ def test_jitter_adds_up_to_its_limit_and_reaches_both_ends(jitter):
     assert len(seen) > jitter // 2
 
 
+@pytest.mark.parametrize("jitter", [1, 7])
+def test_jitter_of_writes_adds_up_to_its_limit_and_reaches_both_ends(jitter):
+    count = 60
+    writes = [(8 * n, [n], None) for n in range(count)]
+    m = manager(writes=writes, willing={"aw": one_by_one(jitter + 12)})
+    Bench(write_latency=4, jitter=jitter, seed=3).run(m, limit=15_000)
+    assert len(m.taken["b"]) == count
+    seen = {b - w - 4 for b, w in zip(m.taken["b"], m.taken["w"], strict=True)}
+    assert (min(seen), max(seen)) == (0, jitter)
+
+
 @pytest.mark.parametrize("channel", STALL_CHANNELS)
 @pytest.mark.parametrize("threshold", [64, 192])
 def test_a_stall_has_its_probability_on_its_channel(channel, threshold):
@@ -198,7 +209,7 @@ def test_any_traffic_under_any_stall_against_a_model(shape):
     assert words == expected
 
 
-@pytest.mark.parametrize("start", [WORDS, WORDS - 1, WORDS + 77, 1 << 20, (1 << 45) - 4])
+@pytest.mark.parametrize("start", [WORDS, WORDS - 1, WORDS - 2, WORDS + 77, 1 << 20, (1 << 45) - 4])
 def test_a_burst_outside_is_answered_with_decerr_and_touches_nothing(start):
     """Also with both answers stalled; the inside accesses behind it are well."""
     count = 3
@@ -209,7 +220,7 @@ def test_a_burst_outside_is_answered_with_decerr_and_touches_nothing(start):
         writes=writes,
         willing={"r": pattern("quarter", 1), "b": pattern("quarter", 2)},
     )
-    if start == WORDS - 1:  # crosses the end, which is a page's
+    if start < WORDS:  # crosses the end, which is a page's
         m.checker.burst = lambda channel, bus: None
     bench = Bench()
     words = bench.run(m)

@@ -8,14 +8,14 @@ from amaranth.lib.wiring import connect
 
 from hdl.accelerator.window import window_words
 from hdl.config import SwitchConfig
-from hdl.emulated_rank import EmulatedRank, FlagWatch, RankProgram
+from hdl.emulated_rank import ArrivalMerge, EmulatedRank, FlagWatch, RankProgram
 from hdl.interfaces import MessageClass
 from hdl.registers import RANK_PAGE, addresses, rank_registers
 from hdl.storage import BlockStorage
 from hdl.transport import channels
 from tests.lib.axi import DECERR, OKAY, SLVERR
 from tests.lib.packets import LinkPeer, Packet, random_header
-from tests.lib.simulate import run, until
+from tests.lib.simulate import SHAPES, pattern, run, stream_put, until
 
 RANK = 2
 FLAG = 256 + 8
@@ -107,7 +107,7 @@ def test_the_delay_before_each_arrival_is_exact(delay):
     run(dut, bench)
 
 
-@pytest.mark.parametrize("said", range(len(window_words(POSTING))))
+@pytest.mark.parametrize("said", range(len(window_words(POSTING)) + 1))
 @pytest.mark.parametrize("posts", [0, 1])
 def test_what_the_link_may_have_lost_is_said_again(posts, said):
     """From the first word of its window on, however far it had come; once it has its flag, not."""
@@ -201,6 +201,44 @@ def test_a_hasty_program_arrives_without_its_flags():
         assert ctx.get(dut.done)
 
     run(dut, bench)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_arrivals_of_several_programs_come_one_after_the_other(shape):
+    """Each whole, once, under its own context, in its program's order."""
+    config = POSTING.replace(contexts=4, waves=8)
+    dut = ArrivalMerge(config)
+    draw = random.Random(shape)
+    count = 30
+    fields = ("epoch", "word", "value")
+    bits = {name: len(getattr(dut.o.payload, name)) for name in fields}
+    sent = [
+        [{name: draw.getrandbits(bits[name]) for name in fields} for _ in range(count)]
+        for _ in range(config.contexts)
+    ]
+    came = [[] for _ in range(config.contexts)]
+
+    def ask(context):
+        async def body(ctx):
+            await stream_put(ctx, dut.i[context], sent[context], pattern(shape, context))
+
+        return body
+
+    async def take(ctx):
+        willing, waits = pattern(shape, "taker"), None
+        while sum(map(len, came)) < count * config.contexts:
+            ctx.set(dut.o.ready, next(willing))
+            _, _, valid, ready, beat = await ctx.tick().sample(
+                dut.o.valid, dut.o.ready, dut.o.payload
+            )
+            if waits is not None:
+                assert (valid, beat) == (1, waits)
+            waits = beat if valid and not ready else None
+            if valid and ready:
+                came[beat.context].append({name: getattr(beat, name) for name in fields})
+
+    run(dut, take, *(ask(context) for context in range(config.contexts)), limit=8000)
+    assert came == sent
 
 
 # -- whole -----------------------------------------------------------------------------------------

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from amaranth.hdl import Fragment
 
-from hdl.building.components import COMPONENTS as NAMED
 from mutation import judging
 from mutation.components import COMPONENTS
 from mutation.equivalence import is_equivalent
@@ -43,7 +42,7 @@ def test_a_sample_is_the_same_again_and_has_every_kind():
     first = sample(BARRIER, 12, 1)
     assert first == sample(BARRIER, 12, 1)
     assert first != sample(BARRIER, 12, 2)
-    made = NAMED["barrier"].create(BARRIER.config)
+    made = BARRIER.create()
     kinds = {fault.kind for fault in find(Fragment.get(made, None), BARRIER.files)}
     assert {fault.kind for fault in first} == kinds <= set(KINDS)
     assert len(sample(BARRIER, 1000, 1)) == len(sample(BARRIER, 999, 1)) > 12
@@ -53,7 +52,7 @@ def test_a_sample_is_the_same_again_and_has_every_kind():
 def test_components_name_what_there_is(name):
     """Each has faults in each of its files, and somebody who judges them."""
     component = COMPONENTS[name]
-    made = NAMED[name].create(component.config)
+    made = component.create()
     found = find(Fragment.get(made, None), component.files)
     assert {fault.file for fault in found} == set(component.files)
     assert component.tests or component.bench
@@ -66,7 +65,7 @@ def test_components_name_what_there_is(name):
 def test_a_fault_that_changes_nothing_is_equivalent():
     """``.eq(0)`` of what is 0 anyway; and an inverted comparison is not."""
     doorbell = COMPONENTS["doorbell"]
-    made = NAMED["doorbell"].create(doorbell.config)
+    made = doorbell.create()
     listed = find(Fragment.get(made, None), doorbell.files)
     nothing = next(f for f in listed if f.kind == "assignment dropped" and "source.eq" in f.text)
     assert is_equivalent(doorbell, nothing)
@@ -118,7 +117,7 @@ def test_a_survivor_with_a_reason_is_explained(scripted, monkeypatch):
 def test_reasons_are_of_faults_that_there_are():
     """A reason whose line was changed is out of date."""
     known = set()
-    for name, component in COMPONENTS.items():
-        made = NAMED[name].create(component.config)
+    for component in COMPONENTS.values():
+        made = component.create()
         known |= {fault.key for fault in find(Fragment.get(made, None), component.files)}
     assert set(judging.explanations()) <= known

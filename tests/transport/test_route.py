@@ -55,20 +55,21 @@ def route(message_class, packets, shape="always"):
             await stream_put(ctx, dut.i, beats(packet), willing)
 
     async def take(ctx):
-        willing = pattern(shape, 2)
+        # Who takes packets and who takes refusals stall each at a time of their own.
+        willing, resigned = pattern(shape, 2), pattern(shape, 3)
         seen = 0
         while seen < total:
-            ready = next(willing)
+            ready, ready_to_refuse = next(willing), next(resigned)
             ctx.set(dut.o.ready, ready)
-            ctx.set(dut.refused.ready, ready)
+            ctx.set(dut.refused.ready, ready_to_refuse)
             _, _, goes, beat, turned, back, gone = await ctx.tick().sample(
                 dut.o.valid, dut.o.payload, dut.refused.valid, dut.refused.payload, dut.dropped
             )
             assert goes + turned + gone <= 1
-            seen += (goes or turned) and ready
+            seen += (goes and ready) or (turned and ready_to_refuse)
             if goes and ready:
                 onward.append(beat)
-            if turned and ready:
+            if turned and ready_to_refuse:
                 refused.append(back)
             if gone:
                 dropped.append(1)
