@@ -272,6 +272,7 @@ PROOFS = [
         specify=lambda: _of_endpoint(SMALL),
         # All credits of a channel must be spent first.
         fault_depth=18,
+        mutants_depth=8,
         faults=(
             Fault(
                 "a packet spends a credit too few",

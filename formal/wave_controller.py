@@ -196,6 +196,7 @@ PROOFS = [
         component="WaveController",
         size=describe(SMALL),
         specify=lambda: WaveControllerContract(SMALL),
+        mutants_depth=8,
         faults=(
             Fault("takes an entry that it has not", "has_entry", lambda has: Const(1)),
             Fault("the generation stays", "generation", lambda generation: generation & 0),

@@ -168,7 +168,7 @@ COMPONENTS: dict[str, Component] = {
             name="instruction-queue",
             files=_accelerator("instruction_queue", "address_check"),
             tests=_tests("accelerator/", "instruction_queue"),
-            proofs=("address-check", "instruction-queue"),
+            proofs=("address-check",),
         ),
         Component(
             name="operation-table",
@@ -350,7 +350,6 @@ COMPONENTS: dict[str, Component] = {
             config=EVERYTHING,
             files=("hdl/stream.py",),
             tests=_tests("", "stream"),
-            proofs=("queue-block-ram", "streams-of-slice"),
         ),
         Component(
             name="packet-slice",
