@@ -147,6 +147,22 @@ def test_runs_of_before_are_left_out(tmp_path, monkeypatch):
     assert results.merge(tmp_path, since=10.0) is None
 
 
+def test_what_a_failed_run_has_reached_is_not_covered(tmp_path, monkeypatch):
+    monkeypatch.setattr(results, "simulator_version", lambda name: f"{name} 1")
+    _leave_run(tmp_path, "a", "icarus", 4, passed=(), failed={"t": "Mismatch"})
+    assert results.merge(tmp_path)["functional_coverage"] == 0
+
+
+def test_runs_of_several_folders_are_merged_into_another(tmp_path, monkeypatch):
+    monkeypatch.setattr(results, "simulator_version", lambda name: f"{name} 1")
+    _leave_run(tmp_path / "a", "a", "icarus", 4)
+    _leave_run(tmp_path / "b", "b", "verilator", 4)
+    _leave_run(tmp_path / "c", "c", "verilator", 9)
+    merged = results.merge(tmp_path / "all", sources=[tmp_path / "a", tmp_path / "b"])
+    assert merged["cases"]["total"] == 8
+    assert (tmp_path / "all" / "coverage.txt").exists()
+
+
 def test_coverage_of_verilator_is_read(tmp_path):
     path = tmp_path / "coverage.dat"
     point = "\x01f\x02x.v\x01l\x023\x01page\x02{}/top\x01o\x02block"

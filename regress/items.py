@@ -11,9 +11,11 @@ from cocotb_tests.conftest import DEFAULT_SEED
 from formal.proofs import PROOFS
 from mutation.components import COMPONENTS
 
+from .sources import imported
+
 __all__ = [
     "BENCHES", "DESIGN_TESTS", "EVERYTHING", "FAULTS", "JUNIT", "LONG", "MUTATION", "OF_DESIGN",
-    "PARTS", "PROOF", "ROOT", "ROWS", "UNIT", "Item", "Options", "items",
+    "PARTS", "PROOF", "ROOT", "ROWS", "RUNS", "UNIT", "Item", "Options", "items",
 ]  # fmt: skip
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -31,7 +33,7 @@ PARTS = {
     LONG: "unit tests that take minutes",
 }
 #: Where an item's rows or results are, in its folder.
-JUNIT, ROWS = "junit.xml", "rows.json"
+JUNIT, ROWS, RUNS = "junit.xml", "rows.json", "cocotb"
 #: Benches of the whole switch.
 WHOLE_SWITCH = ("test_switch", "test_switch_registers", "test_golden_corrupted")
 #: A run of pytest that had nothing to run ends with this.
@@ -42,11 +44,13 @@ OF_PROOFS = ("hdl", "formal")
 OF_BENCHES = ("hdl", "sim/golden", "cocotb_tests")
 OF_MUTATION = (*OF_BENCHES, "formal", "mutation", "tests")
 OF_DESIGN = ("hdl", "sim", "formal", "tests")
+#: What all tests of the design run on, imported by name or not.
+DESIGN = ("hdl", "sim")
 EVERYTHING = (
     *OF_DESIGN, "fpga", "cocotb_tests", "mutation", "regress", "scripts",
     "docs", "README.md", "CHANGELOG.md", "Makefile", ".ci",
 )  # fmt: skip
-#: Folders of unit tests that know of nothing beside the design and its simulation.
+#: Folders of unit tests that know of the design, its simulation, and what they import.
 DESIGN_TESTS = ("accelerator", "arithmetic", "golden", "system", "traffic", "transport")
 
 
@@ -60,11 +64,8 @@ class Options:
         Of the first random case of each bench.
     mutants
         Faults planted in each component.
-    benches
-        Folder where benches leave their runs.
     """
 
-    benches: Path
     seed: int = DEFAULT_SEED
     mutants: int = 12
 
@@ -116,14 +117,18 @@ def _pytest(part: str, files: Iterable[Path], *options: str) -> Iterator[Item]:
             sys.executable, "-m", "pytest", str(file), *options, f"--junitxml={{folder}}/{JUNIT}",
             "-o", "junit_family=xunit2", "-q", "-p", "no:cacheprovider",
         )  # fmt: skip
-        yield Item(name, part, command, _sources(file), fine=(0, NOTHING_CHOSEN))
+        # Of a file of unit tests either share may be empty; a bench without tests is no success.
+        fine = (0,) if part == BENCHES else (0, NOTHING_CHOSEN)
+        yield Item(name, part, command, _sources(file), fine)
 
 
 def _sources(test: Path) -> tuple[str, ...]:
     top, folder, *_ = test.parts
     if top == "cocotb_tests":
         return OF_BENCHES
-    return OF_DESIGN if folder in DESIGN_TESTS else EVERYTHING
+    if folder in DESIGN_TESTS:
+        return tuple(sorted({*DESIGN, *imported(test, ROOT)}))
+    return EVERYTHING
 
 
 def _benches(options: Options) -> Iterator[Item]:
@@ -132,7 +137,7 @@ def _benches(options: Options) -> Iterator[Item]:
         of_verilog = () if file.stem in WHOLE_SWITCH else ("--verilog-coverage",)
         yield from _pytest(
             BENCHES, [file], "-m", "", *of_verilog,
-            "--seed", str(options.seed), "--results", str(options.benches),
+            "--seed", str(options.seed), "--results", f"{{folder}}/{RUNS}",
         )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from formal.arguments import BAD_ARGUMENT, DONE, FAILURE, ArgumentError, Parser
 from hdl.config import unknown_name
 
 from .items import PARTS, Item, Options, items
-from .runner import run_all
+from .runner import ITEMS, known, run_all
 from .summary import summarize, write
 
 __all__ = ["main"]
@@ -75,18 +75,22 @@ def _run(arguments: list[str]) -> int:
     seconds = None if given.minutes is None else 60 * _whole("minutes", given.minutes, 0)
     folder = given.folder.resolve()
     options = Options(
-        benches=folder / "cocotb",
         seed=_whole("seed", given.seed, 0),
         mutants=_whole("mutants", given.mutants),
     )
-    chosen = _chosen(items(options), given.only)
+    every = items(options)
+    chosen = _chosen(every, given.only)
     if given.list:
         print("\n".join(item.name for item in chosen))
         return DONE
     began = time.monotonic()
-    statuses = run_all(chosen, folder / "items", jobs=jobs, seconds=seconds,
+    statuses = run_all(chosen, folder / ITEMS, jobs=jobs, seconds=seconds,
                        say=lambda line: print(line, flush=True))  # fmt: skip
-    summary = summarize(statuses, folder / "items", options, time.monotonic() - began)
+    ran = {status.name: status for status in statuses}
+    others = known([item for item in every if item.name not in ran], folder / ITEMS)
+    ran |= {status.name: status for status in others}
+    statuses = [ran[item.name] for item in every]
+    summary = summarize(statuses, folder, options, time.monotonic() - began)
     write(summary, folder)
     _say(summary, folder)
     return FAILURE if summary["failures"] else DONE

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,11 +17,13 @@ from hdl.building.cache import digest
 
 from .items import ROOT, Item
 
-__all__ = ["LEFT", "PASSED", "Status", "run_all", "state"]
+__all__ = ["ITEMS", "LEFT", "PASSED", "Status", "known", "run_all", "state", "states"]
 
 #: How an item ended: well; not; or it was not started.
 PASSED, FAILED, LEFT = "passed", "failed", "left"
 STATUS, LOG = "status.json", "log.txt"
+#: Folder of all items' folders, in a regression's.
+ITEMS = "items"
 #: What every result depends on.
 SETTINGS = ("pyproject.toml", "constraints.txt")
 TEXT = {".py", ".cc", ".md", ".v", ".toml", ".j2", ".json", ".vlt"}
@@ -47,6 +49,13 @@ class Status:
     command: str
     log: str
     kept: bool = False
+
+
+def states(items: Iterable[Item]) -> dict[tuple[str, ...], str]:
+    """The state of every set of sources that one of `items` has."""
+    sets = {item.sources for item in items}
+    texts = {name: state((name,)) for name in {name for names in sets for name in names}}
+    return {names: digest([texts[name] for name in names]) for names in sets}
 
 
 def state(sources: tuple[str, ...]) -> str:
@@ -80,14 +89,14 @@ def run_all(
     seconds
         Behind that nothing more is started; None is no limit.
     """
-    states = {sources: state(sources) for sources in {item.sources for item in items}}
+    now_of = states(items)
     began = time.monotonic()
     lock, done = threading.Lock(), 0
 
     def one(item: Item) -> Status:
         nonlocal done
         late = seconds is not None and time.monotonic() - began > seconds
-        now = states[item.sources]
+        now = now_of[item.sources]
         status = _kept(item, folder, now)
         if status is None:
             status = _left(item) if late else _run(item, folder / item.name, now)
@@ -100,6 +109,12 @@ def run_all(
 
     with ThreadPoolExecutor(jobs) as pool:
         return list(pool.map(one, items))
+
+
+def known(items: Sequence[Item], folder: Path) -> list[Status]:
+    """How `items` ended in regressions of the same sources; nothing is run."""
+    now_of = states(items)
+    return [_kept(item, folder, now_of[item.sources]) or _left(item) for item in items]
 
 
 def _kept(item: Item, folder: Path, now: str) -> Status | None:

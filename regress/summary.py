@@ -17,8 +17,8 @@ from cocotb_tests.lib import results
 from cocotb_tests.lib.simulators import SIMULATORS, SimulationError, simulator_version
 from formal.proof import BOUNDED, INDUCTION
 
-from .items import BENCHES, FAULTS, JUNIT, LONG, MUTATION, PARTS, PROOF, ROWS, UNIT, Options
-from .runner import LEFT, PASSED, Status
+from .items import BENCHES, FAULTS, JUNIT, LONG, MUTATION, PARTS, PROOF, ROWS, RUNS, UNIT, Options
+from .runner import ITEMS, LEFT, PASSED, Status
 
 __all__ = ["summarize", "write"]
 
@@ -38,14 +38,15 @@ def summarize(statuses: Sequence[Status], folder: Path, options: Options, second
     statuses
         Of all items.
     folder
-        Where the items' own folders are.
+        The regression's; coverage of all benches is merged there.
     seconds
         That this run took; what was kept from before is in each item's own.
     """
-    tests = {part: _tests(statuses, folder, part) for part in (UNIT, LONG, BENCHES)}
-    benches = results.merge(options.benches) or {}
-    proofs = _rows(statuses, folder, PROOF)
-    mutants = [mutant for report in _rows(statuses, folder, MUTATION) for mutant in report]
+    items = folder / ITEMS
+    tests = {part: _tests(statuses, items, part) for part in (UNIT, LONG, BENCHES)}
+    benches = _benches(statuses, items, folder / RUNS)
+    proofs = _rows(statuses, items, PROOF)
+    mutants = [mutant for report in _rows(statuses, items, MUTATION) for mutant in report]
     failures = [failure for part in tests.values() for failure in part["failures"]]
     failures += [
         f"{status.name}: exit status {status.code}"
@@ -69,14 +70,14 @@ def summarize(statuses: Sequence[Status], folder: Path, options: Options, second
             key: benches.get(key)
             for key in ("cases", "cycles", "bins", "corrupted_golden", "simulators")
         },
-        "unreachable": _unreachable(options.benches),
+        "unreachable": _unreachable(folder / RUNS) if benches else {},
         "verilog_coverage": _verilog(benches.get("verilog_coverage") or {}),
         "runs": [
             {key: run[key] for key in ("name", "simulator", "seed", "cases", "cycles", "seconds")}
             for run in benches.get("runs", [])
         ],
         "proofs": [row for row in proofs if row["mode"] != "cover"],
-        "planted_faults": _rows(statuses, folder, FAULTS),
+        "planted_faults": _rows(statuses, items, FAULTS),
         "mutant_list": mutants,
         "failures": failures,
         "items": [vars(status) for status in statuses],
@@ -107,6 +108,16 @@ def _tests(statuses: Iterable[Status], folder: Path, part: str) -> dict:
         "failures": failures,
         "slowest": [name for _seconds, name in sorted(slowest, reverse=True)[:5]],
     }
+
+
+def _benches(statuses: Iterable[Status], items: Path, folder: Path) -> dict:
+    """What the benches of these items left, merged into `folder`: no run that others left."""
+    ran = [
+        items / status.name / RUNS
+        for status in statuses
+        if status.part == BENCHES and status.result != LEFT
+    ]
+    return results.merge(folder, sources=ran) or {}
 
 
 def _rows(statuses: Iterable[Status], folder: Path, part: str) -> list:
@@ -165,8 +176,7 @@ def _part(statuses: Iterable[Status], part: str, tests: dict | None) -> dict:
 
 
 def _unreachable(benches: Path) -> dict:
-    path = benches / "coverage.json"
-    return json.loads(path.read_text())["unreachable"] if path.exists() else {}
+    return json.loads((benches / "coverage.json").read_text())["unreachable"]
 
 
 def _verilog(runs: dict[str, dict]) -> dict[str, dict]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
 from .bins import BINS
@@ -67,12 +68,24 @@ def _verilog_coverage(path: Path) -> dict | None:
     return read_coverage(path) if path.exists() else None
 
 
-def merge(folder: Path, *, since: float = 0.0) -> dict | None:
+def merge(
+    folder: Path, *, since: float = 0.0, sources: Iterable[Path] | None = None
+) -> dict | None:
     """Merge the runs under `folder` that are not older than `since` into its reports.
 
     Writes ``results.json``, ``coverage.json`` and ``coverage.txt``. None where there is no run.
+    What a run that failed has reached does not count as covered.
+
+    Parameters
+    ----------
+    sources
+        Folders whose runs are merged, where those are others than `folder`.
     """
-    paths = sorted((folder / "runs").glob("*/run.json"))
+    paths = sorted(
+        path
+        for source in (sources if sources is not None else [folder])
+        for path in (source / "runs").glob("*/run.json")
+    )
     runs = [json.loads(path.read_text()) for path in paths if path.stat().st_mtime >= since]
     corrupted = [run for run in runs if run["corrupted"]]
     runs = [run for run in runs if not run["corrupted"]]
@@ -80,7 +93,8 @@ def merge(folder: Path, *, since: float = 0.0) -> dict | None:
         return None
     hits: Counter[str] = Counter()
     for run in runs:
-        hits.update(run.pop("bins"))
+        bins = run.pop("bins")
+        hits.update({} if run["failed"] else bins)
     coverage = _coverage(hits)
     report = {
         "tests": {
@@ -103,6 +117,7 @@ def merge(folder: Path, *, since: float = 0.0) -> dict | None:
         "runs": runs,
         "written": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
+    folder.mkdir(parents=True, exist_ok=True)
     (folder / "results.json").write_text(json.dumps(report, indent=2) + "\n")
     (folder / "coverage.json").write_text(json.dumps(coverage, indent=2) + "\n")
     (folder / "coverage.txt").write_text(_text(coverage))

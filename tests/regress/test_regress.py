@@ -4,6 +4,7 @@ import ast
 import json
 import re
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -19,12 +20,14 @@ from regress.items import (
     PARTS,
     PROOF,
     ROOT,
+    RUNS,
     UNIT,
     Item,
     Options,
     items,
 )
-from regress.runner import FAILED, LEFT, PASSED, run_all
+from regress.runner import FAILED, ITEMS, LEFT, PASSED, known, run_all
+from regress.sources import imported
 from regress.summary import summarize, write
 
 JUNIT = """<testsuites><testsuite>
@@ -76,7 +79,7 @@ def quiet(line):
 
 
 def test_every_test_file_and_every_proof_is_an_item(tmp_path):
-    every = items(Options(benches=tmp_path))
+    every = items(Options())
     names = [item.name for item in every]
     assert len(set(names)) == len(names)
     assert {item.part for item in every} == set(PARTS)
@@ -107,6 +110,15 @@ def test_a_file_without_chosen_tests_is_no_failure(tmp_path, quick):
     assert run_all([nothing], tmp_path, jobs=1, say=quiet)[0].result == PASSED
 
 
+def test_what_is_not_asked_for_is_shown_as_it_is_known(tmp_path, quick):
+    """What passed before; the rest is left, and does not run."""
+    before, never = (python(name, UNIT, f"open(r'{tmp_path}/n', 'a').write('x')") for name in "ab")
+    run_all([before], tmp_path, jobs=1, say=quiet)
+    statuses = known([before, never], tmp_path)
+    assert [(status.result, status.kept) for status in statuses] == [(PASSED, True), (LEFT, False)]
+    assert (tmp_path / "n").read_text() == "x"
+
+
 def test_nothing_starts_behind_the_time_limit(tmp_path, quick):
     (left,) = run_all([python("a", UNIT, "pass")], tmp_path, jobs=1, seconds=-1, say=quiet)
     assert left.result == LEFT
@@ -114,9 +126,10 @@ def test_nothing_starts_behind_the_time_limit(tmp_path, quick):
 
 
 def test_a_state_is_that_of_an_items_own_sources(monkeypatch, tmp_path):
-    every = {item.name: item.sources for item in items(Options(benches=tmp_path))}
+    every = {item.name: item.sources for item in items(Options())}
     proof = every["proofs-barrier"]
     design, project = every["long-tests-tests-system-test_links"], every["tests-tests-test_project"]
+    assert {"hdl", "sim", "tests/system/tenancy.py", "tests/system/test_links.py"} < set(design)
     monkeypatch.setattr(runner, "ROOT", tmp_path)
     for name in ("hdl/a.py", "formal/b.py", "docs/c.md", "pyproject.toml", "constraints.txt"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -129,7 +142,31 @@ def test_a_state_is_that_of_an_items_own_sources(monkeypatch, tmp_path):
     (tmp_path / "docs/c.md").write_text("y")
     assert changed() == [project]
     (tmp_path / "formal/b.py").write_text("y")
+    assert changed() == [proof, project]
+    (tmp_path / "hdl/a.py").write_text("y")
     assert changed() == [proof, design, project]
+
+
+def test_sources_are_what_a_test_imports(tmp_path):
+    """Other tests' helpers by any form of import, and theirs; folders of the project."""
+    texts = {
+        "tests/a/test_x.py": "import random\nfrom tests.lib.one import f\nfrom .two import g\n",
+        "tests/lib/one.py": "from hdl.stream import Queue\nimport tests.lib.three\n",
+        "tests/lib/three.py": "from tests.b import four\n",
+        "tests/b/four.py": "def f():\n    from formal.proof import Proof\n",
+        "tests/a/two.py": "",
+        "tests/a/five.py": "",
+        "hdl/stream.py": "",
+        "formal/proof.py": "",
+        "sim/x.py": "",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert imported(Path("tests/a/test_x.py"), tmp_path) == (
+        "formal", "hdl", "tests/a/test_x.py", "tests/a/two.py", "tests/b/four.py",
+        "tests/lib/one.py", "tests/lib/three.py",
+    )  # fmt: skip
 
 
 def test_what_depends_on_the_design_alone_imports_nothing_else():
@@ -155,22 +192,37 @@ def summary(tmp_path, quick):
         writes("f", FAULTS, "rows.json", json.dumps(PLANTED)),
         writes("m", MUTATION, "rows.json", json.dumps(MUTANTS)),
     ]
-    options = Options(benches=tmp_path / "cocotb", seed=7)
-    bench = tmp_path / "cocotb" / "runs" / "test_x"
+    options = Options(seed=7)
+    statuses = run_all(every, tmp_path / ITEMS, jobs=2, say=quiet)
+    leave_run(tmp_path / ITEMS / "b")
+    leave_run(tmp_path / ITEMS / "removed")  # of an item that there is no more
+    return summarize(statuses, tmp_path, options, 12.34)
+
+
+def leave_run(item):
+    bench = item / RUNS / "runs" / "test_x"
     bench.mkdir(parents=True)
     (bench / "run.json").write_text(
         json.dumps(
             {
-                "name": "test_x", "component": "barrier", "digest": "0", "simulator": "icarus",
-                "version": "icarus 1", "seed": 7, "seconds": 1.0, "corrupted": False,
-                "verilog_coverage": {"line": {"points": 4, "reached": 3}}, "passed": ["t"],
-                "failed": {}, "tests": [{"test": "t", "cases": 3, "cycles": 9, "seconds": 1.0}],
+                "name": "test_x", "component": "barrier", "digest": item.name,
+                "simulator": "icarus", "version": "icarus 1", "seed": 7, "seconds": 1.0,
+                "corrupted": False, "verilog_coverage": {"line": {"points": 4, "reached": 3}},
+                "passed": ["t"], "failed": {},
+                "tests": [{"test": "t", "cases": 3, "cycles": 9, "seconds": 1.0}],
                 "cases": 3, "cycles": 9, "bins": {"barrier.take/alone": 2},
             }
         )
     )  # fmt: skip
-    statuses = run_all(every, tmp_path / "items", jobs=2, say=quiet)
-    return summarize(statuses, tmp_path / "items", options, 12.34)
+
+
+def test_runs_of_items_that_were_left_count_for_nothing(tmp_path, quick):
+    bench = writes("b", BENCHES, "junit.xml", JUNIT)
+    leave_run(tmp_path / ITEMS / "b")
+    statuses = run_all([bench], tmp_path / ITEMS, jobs=1, seconds=-1, say=quiet)
+    summary = summarize(statuses, tmp_path, Options(), 0.0)
+    assert summary["functional_coverage"] == 0
+    assert summary["benches"]["cases"] is None
 
 
 def test_the_summary_has_what_was_promised(summary):
@@ -202,7 +254,7 @@ def test_the_page_shows_it(summary, tmp_path):
 
 def test_a_page_of_nothing(tmp_path, quick):
     statuses = run_all([python("a", UNIT, "pass")], tmp_path, jobs=1, seconds=-1, say=quiet)
-    empty = summarize(statuses, tmp_path, Options(benches=tmp_path / "none"), 0.0)
+    empty = summarize(statuses, tmp_path, Options(), 0.0)
     write(empty, tmp_path)
     assert "Not complete: 1 items were left" in (tmp_path / "summary.html").read_text()
 
