@@ -342,7 +342,7 @@ COMPONENTS: dict[str, Component] = {
             inside="accelerator",
             config=EVERYTHING,
             files=_accelerator("issue_turns", "read_out_turns"),
-            tests=_tests("system/", "tenants", "recovery"),
+            tests=_tests("accelerator/", "turns"),
         ),
         Component(
             name="queue",
