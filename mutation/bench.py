@@ -18,7 +18,7 @@ from hdl.building.cache import cached, digest
 from hdl.building.verilog import flat_ports, module_name, start_constants
 
 from .components import Component
-from .faults import Fault, plant, select_bits
+from .faults import Fault, find, plant, select_bits
 from .forked import BREAKS
 
 __all__ = ["BenchJudge"]
@@ -48,12 +48,20 @@ class BenchJudge:
     def __init__(self, component: Component, faults: Sequence[Fault], folder: Path):
         self._component = component
         self._folder = folder.resolve()  # simulations run in folders of their own
+        here = find(Fragment.get(component.create(component.config), None), component.files)
+        self._here = {fault.key for fault in here}
+        self._keys = [fault.key for fault in faults]
         self._verilog = _mutated(component, faults)
         # Builds now, in the process that stays: the judge's copies only run it.
         simulators.build(SIMULATOR, component.name, self._verilog)
 
     def __call__(self, number: int) -> str:
-        """The test that fails with fault `number` (from 1; 0 is none), or an empty text."""
+        """The test that fails with fault `number` (from 1; 0 is none), or an empty text.
+
+        The bench's configuration may not have what the fault is in.
+        """
+        if number and self._keys[number - 1] not in self._here:
+            return ""
         bench = self._component.bench
         try:
             outcome = simulators.run(
@@ -97,7 +105,7 @@ def _mutated(component: Component, faults: Sequence[Fault]) -> Path:
 
 
 def _verilog(component: Component, faults: Sequence[Fault], top: str) -> str:
-    made = component.create()
+    made = component.create(component.config)
     fragment = Fragment.get(made, platform=None)
     select = Signal(select_bits(len(faults)), name=SELECT)
     plant(fragment, faults, select)

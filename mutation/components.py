@@ -51,6 +51,8 @@ class Component:
         Its source, in which faults are planted.
     config
         What faults are looked for in; the bench runs at it.
+    also
+        Configurations with more of it, in which faults are looked for, too.
     bench
         None where there is none.
     tests
@@ -64,14 +66,20 @@ class Component:
     name: str
     files: tuple[str, ...]
     config: SwitchConfig = TINY
+    also: tuple[SwitchConfig, ...] = (EVERYTHING,)
     bench: Bench | None = None
     tests: tuple[str, ...] = ()
     proofs: tuple[str, ...] = ()
     inside: str = ""
 
-    def create(self) -> wiring.Component:
-        """A design with the component in it."""
-        return NAMED[self.inside or self.name].create(self.config)
+    @property
+    def configs(self) -> tuple[SwitchConfig, ...]:
+        """All that faults are looked for in, the bench's first."""
+        return (self.config, *self.also)
+
+    def create(self, config: SwitchConfig) -> wiring.Component:
+        """A design of a configuration with the component in it."""
+        return NAMED[self.inside or self.name].create(config)
 
 
 def _files(folder: str, *names: str) -> tuple[str, ...]:
@@ -167,7 +175,7 @@ COMPONENTS: dict[str, Component] = {
         Component(
             name="instruction-queue",
             files=_accelerator("instruction_queue", "address_check"),
-            tests=_tests("accelerator/", "instruction_queue"),
+            tests=_tests("accelerator/", "instruction_queue", "instruction_choice"),
             proofs=("address-check",),
         ),
         Component(
@@ -192,26 +200,26 @@ COMPONENTS: dict[str, Component] = {
             name="wave-table",
             files=_accelerator("wave_table"),
             bench=Bench("tb_wave_table"),
-            tests=_tests("accelerator/", "wave_table", "wave_table_scales"),
+            tests=_tests("accelerator/", "wave_table", "wave_table_scales", "slices"),
             proofs=("wave-table-small",),
         ),
         Component(
             name="read-out",
             files=_accelerator("read_out"),
-            tests=_tests("accelerator/", "read_out", "read_out_codes"),
+            tests=_tests("accelerator/", "read_out", "read_out_codes", "slices"),
             proofs=("read-out",),
         ),
         Component(
             name="write-back",
             files=_accelerator("write_back"),
             bench=Bench("tb_write_back"),
-            tests=_tests("accelerator/", "write_back", "write_back_codes"),
+            tests=_tests("accelerator/", "write_back", "write_back_codes", "slices"),
             proofs=("write-back",),
         ),
         Component(
             name="write-tracker",
             files=_accelerator("write_tracker"),
-            tests=_tests("accelerator/", "write_tracker"),
+            tests=_tests("accelerator/", "write_tracker", "slices"),
             proofs=("write-tracker-small",),
         ),
         Component(
@@ -275,7 +283,7 @@ COMPONENTS: dict[str, Component] = {
                 "dot_product", "new_scale", "quantize", "reciprocal", "requantize",
             ),
             bench=Bench("tb_inq_reducer"),
-            tests=_tests("arithmetic/", "inq_reducer"),
+            tests=_tests("arithmetic/", "inq_reducer", "inq_blocks"),
         ),
         Component(
             name="multi-reducer",
@@ -287,11 +295,12 @@ COMPONENTS: dict[str, Component] = {
         ),
         Component(
             name="shared-reducer",
+            also=(),
             config=SHARED,
             files=_files(
                 "arithmetic/", "shared_reducer", "product_chain", "pipeline", "delay_line"
             ),
-            tests=_tests("arithmetic/", "inq_shared"),
+            tests=_tests("arithmetic/", "inq_shared", "inq_blocks"),
         ),
         Component(
             name="arithmetic",
@@ -314,6 +323,7 @@ COMPONENTS: dict[str, Component] = {
         ),
         Component(
             name="trace-buffer",
+            also=(),
             config=TRACED,
             files=_accelerator("trace_buffer"),
             tests=_tests("accelerator/", "trace_buffer"),

@@ -20,6 +20,7 @@ from hdl.building.cache import cached, digest
 from hdl.building.errors import BuildError
 from hdl.building.tools import YOSYS
 from hdl.building.verilog import flat_ports
+from hdl.config import SwitchConfig
 
 from .components import Component
 from .faults import Fault, plant
@@ -46,11 +47,17 @@ UNPROVED = re.compile(r"(\d+) are unproven")
 
 
 def is_equivalent(component: Component, fault: Fault) -> bool:
-    """Whether `fault` is proved to change nothing."""
-    gold, gate = _rtlil(component, (), "gold"), _rtlil(component, (fault,), "gate")
-    if gold == gate.replace("gate", "gold"):
-        return True
+    """Whether `fault` is proved to change nothing, in every configuration that has its place."""
+    answers = []
+    for config in component.configs:
+        gold, _ = _rtlil(component, config, (), "gold")
+        gate, planted = _rtlil(component, config, (fault,), "gate")
+        if planted:
+            answers.append(gold == gate.replace("gate", "gold") or _proved(gold, gate))
+    return all(answers) and bool(answers)
 
+
+def _proved(gold: str, gate: str) -> bool:
     def make(folder: Path):
         (folder / "gold.il").write_text(gold)
         (folder / "gate.il").write_text(gate)
@@ -68,10 +75,13 @@ def is_equivalent(component: Component, fault: Fault) -> bool:
     return "successfully proven" in status or bool(unproved and unproved[1] == "0")
 
 
-def _rtlil(component: Component, faults: Sequence[Fault], name: str) -> str:
-    made = component.create()
+def _rtlil(
+    component: Component, config: SwitchConfig, faults: Sequence[Fault], name: str
+) -> tuple[str, int]:
+    """The design as Yosys reads it, and how many of `faults` are in it."""
+    made = component.create(config)
     fragment = Fragment.get(made, platform=None)
-    plant(fragment, faults)
+    planted = plant(fragment, faults)
     ports = {
         "__".join(map(str, path)): (
             value,
@@ -81,4 +91,4 @@ def _rtlil(component: Component, faults: Sequence[Fault], name: str) -> str:
     }
     text = rtlil.convert(fragment, name=name, ports=ports, emit_src=False)
     # Of two designs neither is the top, or Yosys would drop the other.
-    return text.replace("attribute \\top 1\n", "")
+    return text.replace("attribute \\top 1\n", ""), planted

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import tomllib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -28,10 +28,12 @@ __all__ = [
     "CAUGHT",
     "EQUIVALENT",
     "EXPLAINED",
+    "OF_A_FILE",
     "SURVIVED",
     "JudgeError",
     "Mutant",
     "judge",
+    "places",
     "sample",
 ]
 
@@ -49,8 +51,11 @@ LONGEST = 900
 #: Seconds of a solver's run for all faults of a component.
 PROOF_SECONDS = 1800
 
+#: Faults of each file of a component, at least, where it has so many.
+OF_A_FILE = 2
+
 #: Modules of this package that verdicts depend on.
-JUDGES = ("bench", "faults", "unit")
+JUDGES = ("bench", "faults", "judging", "unit")
 #: Why survivors are none, by key; a line each.
 EXPLANATIONS = Path(__file__).with_name("explained.toml")
 
@@ -68,9 +73,9 @@ class Mutant:
     result
         ``caught``; ``equivalent``, by proof; ``explained``, by hand; or ``survived``.
     by
-        The test that caught it, or the reason.
-    judge
-        ``tests`` or ``bench``: who was asked last.
+        The test that caught it first, or the reason.
+    noticed
+        Of ``tests`` and ``bench``, those that noticed it; both are always asked.
     proofs
         Names of proofs that a trace breaks with it.
     seconds
@@ -81,7 +86,7 @@ class Mutant:
     fault: Fault
     result: str
     by: str
-    judge: str
+    noticed: tuple[str, ...]
     seconds: float
     proofs: tuple[str, ...] = ()
 
@@ -91,20 +96,40 @@ class Mutant:
         return fields.pop("fault") | fields
 
 
+def places(component: Component) -> dict[str, Fault]:
+    """Every fault that can be planted in `component`, in any of its configurations, by key."""
+    found: dict[str, Fault] = {}
+    for config in component.configs:
+        fragment = Fragment.get(component.create(config), platform=None)
+        for fault in find(fragment, component.files):
+            found.setdefault(fault.key, fault)
+    return found
+
+
 def sample(component: Component, count: int, seed: int) -> list[Fault]:
-    """`count` faults of `component`, or all, taken in turn from every kind."""
-    made = component.create()
+    """`count` faults of `component`, or all; more where it has many files, for some of each.
+
+    They are taken in turn from every kind, and of a kind from the file that has the fewest.
+    """
     draw = random.Random(f"{component.name} {seed}")
-    kinds = defaultdict(list)
-    for fault in find(Fragment.get(made, platform=None), component.files):
-        kinds[fault.kind].append(fault)
-    for faults in kinds.values():
-        draw.shuffle(faults)
+    left = defaultdict(lambda: defaultdict(list))  # by kind and file
+    for fault in places(component).values():
+        left[fault.kind][fault.file].append(fault)
+    for files in left.values():
+        for faults in files.values():
+            draw.shuffle(faults)
+    most = max(count, OF_A_FILE * len(component.files))
     chosen: list[Fault] = []
-    while len(chosen) < count and any(kinds.values()):
+    taken: Counter[str] = Counter()
+    while len(chosen) < most and any(left.values()):
         for kind in KINDS:
-            if kinds[kind] and len(chosen) < count:
-                chosen.append(kinds[kind].pop())
+            if not left[kind] or len(chosen) == most:
+                continue
+            file = min(sorted(left[kind]), key=lambda file: taken[file])
+            chosen.append(left[kind][file].pop())
+            taken[file] += 1
+            if not left[kind][file]:
+                del left[kind][file]
     return sorted(chosen)
 
 
@@ -125,8 +150,8 @@ def judge(
 ) -> list[Mutant]:
     """What becomes of each of `faults`, which are all of `component`.
 
-    First the unit tests are asked; what they do not notice, the bench; what neither does is
-    compared with the design without it.
+    The unit tests are asked, and the bench; what neither notices is compared with the design
+    without it.
     """
     folder = build / component.name
     kept = _Kept(folder / "verdicts.json", _state(component))
@@ -175,19 +200,20 @@ class _Judges:
         self._limits: dict[str, int] = {}
 
     def ask(self, fault: Fault) -> Mutant:
-        number, seconds = self._faults.index(fault) + 1, 0.0
+        number, seconds, noticed = self._faults.index(fault) + 1, 0.0, {}
         for kind in self._kinds:
             judge = self._judge(kind)
-            limit = self._limit(judge)
-            verdict = self._verdict(judge, number, limit)
+            verdict = self._verdict(judge, number, self._limit(judge))
             seconds += verdict.seconds
             if verdict.caught:
-                result, by = CAUGHT, verdict.by
-                break
+                noticed[judge.name] = verdict.by
+        if noticed:
+            result, by = CAUGHT, next(iter(noticed.values()))
         else:
             equivalent = is_equivalent(self._component, fault)
             result, by = (EQUIVALENT, "by proof") if equivalent else (SURVIVED, "")
-        return Mutant(self._component.name, fault, result, by, judge.name, round(seconds, 2))
+        name, seconds = self._component.name, round(seconds, 2)
+        return Mutant(name, fault, result, by, tuple(noticed), seconds)
 
     def _judge(self, kind: type):
         """Made when it is first asked: benches are built then."""
@@ -222,7 +248,9 @@ class _Kept:
 
     def get(self, fault: Fault) -> Mutant | None:
         fields = self._verdicts.get(fault.key)
-        return fields and Mutant(**{**fields, "fault": fault, "proofs": ()})
+        return fields and Mutant(
+            **{**fields, "fault": fault, "noticed": tuple(fields["noticed"]), "proofs": ()}
+        )
 
     def put(self, mutant: Mutant):
         fields = asdict(mutant)
@@ -241,4 +269,5 @@ def _state(component: Component) -> str:
     if component.bench:
         paths.append(ROOT / "cocotb_tests" / f"{component.bench.module}.py")
         paths += sorted((ROOT / "cocotb_tests" / "lib").glob("*.py"))
-    return digest([component.config.to_json(), *(path.read_text() for path in paths)])
+    configs = (config.to_json() for config in component.configs)
+    return digest([*configs, *(path.read_text() for path in paths)])

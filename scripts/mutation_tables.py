@@ -6,11 +6,14 @@ import json
 from collections import Counter
 from pathlib import Path
 
+from mutation.components import COMPONENTS
 from scripts.measured import table
 
 __all__ = ["TABLES"]
 
 DATA = Path(__file__).resolve().parent.parent / "docs" / "data" / "mutants.json"
+#: Attributes of a component, and what notices there.
+JUDGES = ("tests", "bench", "proofs")
 RESULTS = ("caught", "survived", "equivalent", "explained")
 
 
@@ -20,25 +23,30 @@ def listed() -> list[dict]:
 
 
 def mutation() -> str:
-    """Faults by component: how many, what became of them, and how long it took."""
+    """Faults by component: how many, what became of them, who noticed, and how long it took."""
     mutants = listed()
     names = list(dict.fromkeys(mutant["component"] for mutant in mutants))
     body = [_row(name, [m for m in mutants if m["component"] == name]) for name in names]
-    header = ["Component", "planted", *RESULTS, "break a proof", "judge", "seconds"]
+    header = ["Component", "planted", *RESULTS, *JUDGES, "seconds"]
     return table(header, [*body, _row("**all**", mutants)])
 
 
 def _row(name: str, mutants: list[dict]) -> list[str]:
     counts = Counter(mutant["result"] for mutant in mutants)
     planted = len(mutants) - counts["equivalent"] - counts["explained"]
-    judges = Counter(mutant["judge"] for mutant in mutants if mutant["result"] == "caught")
+    noticed = Counter(judge for mutant in mutants for judge in mutant["noticed"])
+    noticed["proofs"] = sum(bool(mutant["proofs"]) for mutant in mutants)
+    component = COMPONENTS.get(name)
     seconds = sum(mutant["seconds"] for mutant in mutants)
     return [
         name,
         str(planted),
         *(str(counts[result]) for result in RESULTS),
-        str(sum(bool(mutant["proofs"]) for mutant in mutants)),
-        ", ".join(f"{judge} {count}" for judge, count in sorted(judges.items())),
+        # A dash where the component has no such judge.
+        *(
+            "-" if component and not getattr(component, judge) else str(noticed[judge])
+            for judge in JUDGES
+        ),
         f"{seconds:.0f}",
     ]
 

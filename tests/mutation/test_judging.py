@@ -1,7 +1,9 @@
 """Judges and their verdicts: what is caught, kept, equivalent, explained; time limits."""
 
+import dataclasses
 import os
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ from mutation.components import COMPONENTS
 from mutation.equivalence import is_equivalent
 from mutation.faults import KINDS, ROOT, find
 from mutation.forked import forked
-from mutation.judging import judge, sample
+from mutation.judging import OF_A_FILE, judge, places, sample
 
 BARRIER = COMPONENTS["barrier"]
 
@@ -42,19 +44,30 @@ def test_a_sample_is_the_same_again_and_has_every_kind():
     first = sample(BARRIER, 12, 1)
     assert first == sample(BARRIER, 12, 1)
     assert first != sample(BARRIER, 12, 2)
-    made = BARRIER.create()
-    kinds = {fault.kind for fault in find(Fragment.get(made, None), BARRIER.files)}
+    kinds = {fault.kind for fault in places(BARRIER).values()}
     assert {fault.kind for fault in first} == kinds <= set(KINDS)
     assert len(sample(BARRIER, 1000, 1)) == len(sample(BARRIER, 999, 1)) > 12
+
+
+def test_a_sample_has_some_of_every_file():
+    reducer = COMPONENTS["reducer"]
+    counts = Counter(fault.file for fault in sample(reducer, 1, 1))
+    assert set(counts) == set(reducer.files)
+    assert min(counts.values()) >= OF_A_FILE
+
+
+def test_faults_are_looked_for_in_all_configurations():
+    """A context that is one of several has a share of the entries; one alone has none."""
+    whole = COMPONENTS["wave-controller"]
+    alone = dataclasses.replace(whole, also=())
+    assert set(places(alone)) < set(places(whole))
 
 
 @pytest.mark.parametrize("name", COMPONENTS)
 def test_components_name_what_there_is(name):
     """Each has faults in each of its files, and somebody who judges them."""
     component = COMPONENTS[name]
-    made = component.create()
-    found = find(Fragment.get(made, None), component.files)
-    assert {fault.file for fault in found} == set(component.files)
+    assert {fault.file for fault in places(component).values()} == set(component.files)
     assert component.tests or component.bench
     assert all((ROOT / path).exists() for path in component.tests)
     assert set(component.proofs) <= set(judging.PROOFS)
@@ -65,7 +78,7 @@ def test_components_name_what_there_is(name):
 def test_a_fault_that_changes_nothing_is_equivalent():
     """``.eq(0)`` of what is 0 anyway; and an inverted comparison is not."""
     doorbell = COMPONENTS["doorbell"]
-    made = doorbell.create()
+    made = doorbell.create(doorbell.config)
     listed = find(Fragment.get(made, None), doorbell.files)
     nothing = next(f for f in listed if f.kind == "assignment dropped" and "source.eq" in f.text)
     assert is_equivalent(doorbell, nothing)
@@ -116,8 +129,5 @@ def test_a_survivor_with_a_reason_is_explained(scripted, monkeypatch):
 
 def test_reasons_are_of_faults_that_there_are():
     """A reason whose line was changed is out of date."""
-    known = set()
-    for component in COMPONENTS.values():
-        made = component.create()
-        known |= {fault.key for fault in find(Fragment.get(made, None), component.files)}
+    known = {key for component in COMPONENTS.values() for key in places(component)}
     assert set(judging.explanations()) <= known

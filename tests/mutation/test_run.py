@@ -14,7 +14,7 @@ FAULT = Fault("hdl/x.py", "bound off by one", "a < b", 0, 7)
 
 
 def mutant(result, proofs=()):
-    return Mutant("barrier", FAULT, result, "a test", "tests", 1.5, proofs)
+    return Mutant("barrier", FAULT, result, "a test", ("tests",), 1.5, proofs)
 
 
 @pytest.mark.parametrize(
