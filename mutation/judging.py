@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import random
 import tomllib
@@ -96,6 +97,7 @@ class Mutant:
         return fields.pop("fault") | fields
 
 
+@functools.cache  # a whole system takes seconds
 def places(component: Component) -> dict[str, Fault]:
     """Every fault that can be planted in `component`, in any of its configurations, by key."""
     found: dict[str, Fault] = {}
