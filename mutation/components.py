@@ -75,7 +75,7 @@ class Component:
     @property
     def configs(self) -> tuple[SwitchConfig, ...]:
         """All that faults are looked for in, the bench's first."""
-        return (self.config, *self.also)
+        return tuple(dict.fromkeys((self.config, *self.also)))
 
     def create(self, config: SwitchConfig) -> wiring.Component:
         """A design of a configuration with the component in it."""
@@ -356,14 +356,14 @@ COMPONENTS: dict[str, Component] = {
         ),
         Component(
             name="queue",
-            inside="switch",
+            inside="emulated-rank",
             config=EVERYTHING,
             files=("hdl/stream.py",),
             tests=_tests("", "stream"),
         ),
         Component(
             name="packet-slice",
-            inside="switch",
+            inside="port",
             config=EVERYTHING,
             files=_transport("packet_slice"),
             tests=_tests("transport/", "packet_slice"),
@@ -405,14 +405,14 @@ COMPONENTS: dict[str, Component] = {
         ),
         Component(
             name="axi-share",
-            inside="system",
+            inside="emulated-rank",
             config=FORWARDING,
             files=_transport("axi_share"),
             tests=_tests("transport/", "axi_share"),
         ),
         Component(
             name="traffic",
-            inside="system",
+            inside="emulated-rank",
             config=FORWARDING,
             files=_files("traffic/", "checker", "generator", "requester", "sequence"),
             tests=_tests("traffic/", "generator", "sequence"),
