@@ -10,7 +10,7 @@ from tests.lib.simulate import SHAPES, pattern, run, stream_get
 
 from .ports import quantizing, small
 
-PORT = 1
+PORT, CONTEXT = 1, 2
 CONFIGS = {
     "a payload a request": dict(),
     "two payloads a request": dict(read_request_bytes=32),
@@ -43,6 +43,7 @@ def expected(config, wave):
             generation=wave["generation"],
             message_class=MessageClass.READ_REQUEST.value,
             inc=1,
+            context=CONTEXT,
             source=PORT,
             destination=PORT,
         )
@@ -87,7 +88,7 @@ def test_requests_of_waves_with_scales(name, shape):
 
 def check_requests(config, waves, willing):
     """Every wave is asked for with the headers that it should be, in order."""
-    dut = RequestIssuer(config, port=PORT)
+    dut = RequestIssuer(config, port=PORT, context=CONTEXT)
     wanted = [header for wave in waves for header in expected(config, wave)]
 
     async def controller(ctx):
@@ -111,7 +112,7 @@ def check_requests(config, waves, willing):
 
 def test_a_request_a_cycle_across_waves():
     config = small(memory_bytes=1 << 48)
-    dut = RequestIssuer(config, port=PORT)
+    dut = RequestIssuer(config, port=PORT, context=CONTEXT)
     cycles = []
 
     async def controller(ctx):
@@ -132,7 +133,7 @@ def test_a_request_a_cycle_across_waves():
 def test_a_request_a_cycle_across_waves_and_scales():
     """One code a wave: each is two requests, which follow each other all the time."""
     config = quantizing(memory_bytes=1 << 48)
-    dut = RequestIssuer(config, port=PORT)
+    dut = RequestIssuer(config, port=PORT, context=CONTEXT)
     tags = {}
 
     async def controller(ctx):

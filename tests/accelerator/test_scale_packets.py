@@ -11,7 +11,7 @@ from tests.lib.simulate import SHAPES, pattern, run
 
 from .ports import quantizing
 
-PORT = 1
+PORT, CONTEXT = 1, 2
 CONFIGS = {
     "a flit a wave": dict(),
     "two packets a wave, the last one short": dict(wave_bytes=384),
@@ -30,7 +30,7 @@ class Starter:
 
     def __init__(self, config, waves, *, flits, begins, comes):
         self.config, self.waves, self.begins, self.comes = config, waves, begins, comes
-        self.dut = ScalePackets(config, port=PORT, flits=flits)
+        self.dut = ScalePackets(config, port=PORT, context=CONTEXT, flits=flits)
         self.started = 0
         self.marks = {"head": [], "flit": []}  # last_head, last_flit of what was taken
 
@@ -118,6 +118,7 @@ def test_packets_of_scales(name, shape):
         for packet, (address, size, slot, payload, _) in zip(packets, wanted, strict=True):
             assert packet.message_class == MessageClass.WRITE_DATA.value
             assert (packet.inc, packet.source, packet.destination) == (1, PORT, PORT)
+            assert packet.context == CONTEXT
             assert packet.payload == payload
             assert (packet.address, packet.length, packet.tag) == (address, size, slot)
 

@@ -11,7 +11,7 @@ from tests.lib.simulate import SHAPES, pattern, run
 
 from .ports import small
 
-PORT = 1
+PORT, CONTEXT = 1, 2
 SHAPES_OF_PACKETS = {
     "two flits": dict(),
     "three flits": dict(payload_bytes=24, wave_bytes=192),
@@ -25,7 +25,7 @@ class Starter:
 
     def __init__(self, config, delay, packets, pauses):
         self.config, self.delay, self.packets, self.pauses = config, delay, packets, pauses
-        self.dut = WriteBack(config, port=PORT, data_delay=delay)
+        self.dut = WriteBack(config, port=PORT, context=CONTEXT, data_delay=delay)
         self.started = []
 
     async def bench(self, ctx):
@@ -94,6 +94,7 @@ def test_packets_of_results(name, shape, delay):
         for packet, wanted in zip(packets, starter.packets, strict=True):
             assert packet.message_class == MessageClass.WRITE_DATA.value
             assert (packet.inc, packet.source, packet.destination) == (1, PORT, PORT)
+            assert packet.context == CONTEXT
             assert packet.payload == wanted["flits"]
             assert (packet.address, packet.length) == (wanted["address"], wanted["size"])
             assert packet.tag == wanted["slot"]

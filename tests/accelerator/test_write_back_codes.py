@@ -14,7 +14,7 @@ from tests.lib.simulate import SHAPES, pattern, run
 from .ports import quantizing
 from .transmitter import Transmitter
 
-PORT = 1
+PORT, CONTEXT = 1, 2
 CONFIGS = {
     "two packets a block": dict(),
     "a packet of two blocks": dict(payload_bytes=64),
@@ -94,7 +94,9 @@ class Starter:
         self.config, self.pauses, self.late = config, pauses, late
         self.data_delay, self.inq_delay = delays
         sums = self.data_delay if config.sum_formats else None
-        self.dut = WriteBack(config, port=PORT, data_delay=sums, inq_delay=self.inq_delay)
+        self.dut = WriteBack(
+            config, port=PORT, context=CONTEXT, data_delay=sums, inq_delay=self.inq_delay
+        )
         self.starts = [
             (wave, start) for wave in waves for start in range(0, wave.size, config.payload_bytes)
         ]
@@ -204,6 +206,7 @@ def test_codes_scales_and_sums_in_order(name, shape):
         for packet, (wave, address, size, payload) in zip(packets, wanted, strict=True):
             assert packet.message_class == MessageClass.WRITE_DATA.value
             assert (packet.inc, packet.source, packet.destination) == (1, PORT, PORT)
+            assert packet.context == CONTEXT
             assert packet.payload == payload
             assert (packet.address, packet.length, packet.tag) == (address, size, wave.slot)
 
