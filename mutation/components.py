@@ -110,25 +110,25 @@ COMPONENTS: dict[str, Component] = {
         Component(
             name="read-engine",
             files=_transport("read_engine"),
-            tests=_tests("transport/", "read_engine"),
+            tests=_tests("transport/", "read_engine", "link_end"),
             proofs=("read-engine", "streams-of-read-engine"),
         ),
         Component(
             name="write-engine",
             files=_transport("write_engine"),
-            tests=_tests("transport/", "write_engine"),
+            tests=_tests("transport/", "write_engine", "link_end"),
             proofs=("write-engine",),
         ),
         Component(
             name="receiver",
             files=_transport("receiver"),
-            tests=_tests("transport/", "receiver"),
+            tests=_tests("transport/", "receiver", "link_end"),
             proofs=("receiver",),
         ),
         Component(
             name="transmitter",
             files=_transport("transmitter"),
-            tests=_tests("transport/", "transmitter"),
+            tests=_tests("transport/", "transmitter", "link_end"),
             proofs=("transmitter-endpoint",),
         ),
         Component(
@@ -141,7 +141,7 @@ COMPONENTS: dict[str, Component] = {
             name="port",
             files=_transport("port", "arbiter"),
             bench=Bench("tb_port"),
-            tests=_tests("transport/", "port", "arbiter"),
+            tests=_tests("transport/", "port", "arbiter", "link_end"),
             proofs=("link-arbiter",),
         ),
         Component(

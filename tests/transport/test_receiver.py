@@ -220,3 +220,87 @@ def test_packets_of_a_whole_channel_come_without_a_gap(flit_bytes):
 
     run(dut, take, background=[sender(peer, dut)], limit=5000)
     assert peer.credits == peer.initial, "credits are not all back"
+
+
+def kinds_of_channels():
+    """Channels with and without queue and payload, and one whose packets are given whole."""
+    return [(channel, False) for channel in CHANNELS] + [(2, True)]
+
+
+@pytest.mark.parametrize("flit_bytes", [8, 16])
+@pytest.mark.parametrize("late", [False, True], ids=["read at once", "read late"])
+@pytest.mark.parametrize(("channel", "whole"), kinds_of_channels())
+def test_a_packet_that_is_cut_leaves_nothing_behind(flit_bytes, late, channel, whole):
+    """However far it had come when the link went down, the next one comes whole, and alone."""
+    config = configuration(flit_bytes).replace(contexts=2)
+    dut = Receiver(config, CHANNELS, whole=(channel,) if whole else ())
+    stream = getattr(dut, f"channel_{channel}")
+    draw = random.Random(channel)
+    late &= CHANNELS[channel] > 0
+    came = []
+
+    def packet():
+        header = random_header(draw, MessageClass(channel % 4), inc=channel // 4)
+        count = 3 if carries_payload(channel) else 0
+        return Packet(header, [draw.getrandbits(config.flit_bits) for _ in range(count)])
+
+    async def send(ctx, flits):
+        for flit in flits:
+            ctx.set(dut.link.valid, 1)
+            ctx.set(dut.link.flit, flit)
+            await ctx.tick()
+        ctx.set(dut.link.valid, 0)
+
+    async def collect(ctx):
+        async for _, _, valid, ready, beat in ctx.tick().sample(
+            stream.valid, stream.ready, stream.payload
+        ):
+            if valid and ready:
+                came.append(plain(beat))
+
+    async def bench(ctx):
+        lengths = len(packet().flits(config))
+        for kept in range(1, lengths):
+            bad, good = packet(), packet()
+            ctx.set(stream.ready, not late)
+            await send(ctx, bad.flits(config)[:kept])
+            ctx.set(dut.open, 0)
+            given = 0 if whole else max(0, kept - config.header_flits)
+            if late:
+                await ctx.tick().repeat(8)
+                waits = given > 0
+                assert ctx.get(dut.empty) == (not waits)
+                assert ctx.get(dut.cut) >> channel & 1 == (not waits)
+                ctx.set(stream.ready, 1)
+            await ctx.tick().repeat(8)
+            assert ctx.get(dut.empty)
+            assert ctx.get(dut.cut) >> channel & 1
+            assert came == expected(bad)[:given]
+            came.clear()
+            ctx.set(dut.open, 1)
+            assert not ctx.get(dut.cut)
+            await send(ctx, good.flits(config))
+            await ctx.tick().repeat(8)
+            assert came == expected(good)
+            came.clear()
+
+    run(dut, bench, background=[collect])
+
+
+def test_what_does_not_count_is_not_taken():
+    """Flits of a link that is not UP yet; no credit is given for them."""
+    config = configuration(8).replace(contexts=2)
+    dut = Receiver(config, CHANNELS)
+    flits = Packet(random_header(random.Random(1), MessageClass.WRITE_DATA, inc=0), [1]).flits(
+        config
+    )
+
+    async def bench(ctx):
+        ctx.set(dut.takes, 0)
+        for flit in flits:
+            ctx.set(dut.link.valid, 1)
+            ctx.set(dut.link.flit, flit)
+            await ctx.tick()
+            assert (ctx.get(dut.empty), ctx.get(dut.credit)) == (1, 0)
+
+    run(dut, bench)
