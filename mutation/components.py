@@ -141,7 +141,7 @@ COMPONENTS: dict[str, Component] = {
             name="port",
             files=_transport("port", "arbiter"),
             bench=Bench("tb_port"),
-            tests=_tests("transport/", "port", "arbiter", "link_end"),
+            tests=_tests("transport/", "port", "arbiter", "forwarding", "link_end"),
             proofs=("link-arbiter",),
         ),
         Component(

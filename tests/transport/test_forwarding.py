@@ -66,7 +66,15 @@ class Forwarding:
             await ctx.tick().repeat(30)
 
         background = [p.bench(port.rx, port.tx) for p, port in zip(peers, self.ports, strict=True)]
+        #: Of rank 0's requests: reads and writes that were refused, as its port counts them.
+        self.refused = [0, 0]
+        background.append(self._count)
         return run(self.top, *benches, wait, background=background, limit=limit)
+
+    async def _count(self, ctx):
+        async for _, _, refused in ctx.tick().sample(self.ports[0].refused):
+            for kind in range(2):
+                self.refused[kind] += refused >> kind & 1
 
 
 def request(config, draw, kind, rank, *, to, local=None):
@@ -127,6 +135,7 @@ def test_all_pairs_and_all_classes(flit_bytes, shape):
                 ]
                 got = [p for p in peers[to].received if (p.source, p.message_class) == (rank, kind)]
                 assert got == wanted
+    assert switch.refused == [0, 0]
     assert all(peer.credits == peer.initial for peer in peers)
 
 
@@ -161,6 +170,7 @@ def test_axi_crossbar_20_an_address_that_nobody_has_gets_decerr(shape):
             (p.tag, p.context, p.generation, 0) for p in asked
         ]
         assert all((p.status, p.payload) == (DECERR, []) for p in answers)
+        assert switch.refused[kind is WRITE] == len(asked)
     assert all(peer.credits == peer.initial for peer in peers)
 
 
