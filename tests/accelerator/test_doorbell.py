@@ -9,6 +9,7 @@ from amaranth.lib.wiring import In, Out
 
 from hdl.accelerator.barrier import Barrier
 from hdl.accelerator.doorbell import Doorbell
+from hdl.accelerator.window import window_words
 from hdl.interfaces import MessageClass, Response
 from hdl.transport.endpoint import DOORBELL_SPACING
 from tests.lib.packets import collect_packets
@@ -186,3 +187,71 @@ def test_answers_that_wait_hold_up_only_their_own_rank():
         await until(ctx, second.o.head.valid)
 
     run(dut, bench)
+
+
+@pytest.mark.parametrize("flit_bytes", [8, 16, 64])
+@pytest.mark.parametrize("collectives", ["all-reduce", "all"])
+def test_words_of_a_window_go_to_its_context(flit_bytes, collectives):
+    """What is staged, what arrives and how each packet is answered, by the map of the windows.
+
+    Anything else than one whole word, behind the doorbell and inside the window, is none.
+    """
+    config = small(flit_bytes=flit_bytes, payload_bytes=64, contexts=2, collectives=collectives)
+    dut = Doorbell(config, port=PORT)
+    draw = random.Random(f"{flit_bytes} {collectives}")
+    words = len(window_words(config))
+    edges = [0, 8, 8 * (words - 1), 8 * words, 8 * words + 8, DOORBELL_SPACING - 8, 4, 12]
+    seen, due = [], []
+
+    async def send(ctx):
+        for _ in range(400):
+            offset = draw.choice([*edges, 8 * draw.randrange(words)])
+            context, length = draw.choice([0, 0, 1, 1, 2]), draw.choice([8, 8, 8, 4, 16])
+            address = context * DOORBELL_SPACING + offset
+            empty, refused, locked = (draw.random() < 0.2 for _ in range(3))
+            data = draw.getrandbits(8 * flit_bytes)
+            flits = 1 if empty else draw.choice([1, 1, 2])
+            value = data >> 8 * (offset % flit_bytes) & (1 << 64) - 1
+            inside = context < config.contexts and not empty
+            arrives = inside and offset == 0
+            word = inside and offset and offset < 8 * words and offset % 8 == 0 and length == 8
+            if arrives:
+                due.append(("arrive", context, data & 0xFFFF_FFFF))
+            if word and not locked:
+                due.append(("stage", context, offset // 8, value))
+            bad = refused if arrives else locked
+            status = Response.SLVERR if bad else Response.OKAY
+            due.append(("answer", (status if arrives or word else Response.DECERR).value))
+            ctx.set(dut.refused, refused)
+            ctx.set(dut.locked, locked)
+            for index in range(flits):
+                sent = beat(
+                    message_class=MessageClass.WRITE_DATA, address=address, length=length,
+                    source=PORT, destination=PORT, empty=int(empty), first=int(index == 0),
+                    last=int(index == flits - 1), data=data if index == 0 else 0,
+                )  # fmt: skip
+                ctx.set(dut.i.payload, sent)
+                ctx.set(dut.i.valid, 1)
+                await until(ctx, dut.i.ready)
+                ctx.set(dut.i.valid, 0)
+        await ctx.tick().repeat(3)
+
+    async def watch(ctx):
+        ctx.set(dut.o.head.ready, 1)
+        head = dut.o.head
+        async for _, _, arrive, stage, context, epoch, word, value, valid, payload in (
+            ctx.tick().sample(
+                dut.arrive, dut.stage, dut.context, dut.epoch, dut.word, dut.value, head.valid,
+                head.payload,
+            )
+        ):  # fmt: skip
+            # An answer is of the packet before.
+            if valid:
+                seen.append(("answer", payload.header.status.value))
+            if arrive:
+                seen.append(("arrive", context, epoch))
+            if stage:
+                seen.append(("stage", context, word, value))
+
+    run(dut, send, background=[watch], limit=8000)
+    assert seen == due
