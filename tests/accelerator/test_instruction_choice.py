@@ -3,7 +3,7 @@
 import pytest
 
 from hdl.accelerator.instruction_queue import COLLECTIVE_SHIFT, OPERATION_SHIFT, InstructionQueue
-from hdl.accelerator.layouts import Status
+from hdl.accelerator.layouts import OperationLayout, Status
 from hdl.interfaces import Collective, Format, Operation
 from tests.lib.simulate import run
 
@@ -118,10 +118,13 @@ def test_codes():
     for (fields, code), (got, rank) in zip(CASES, ends, strict=True):
         assert (got, rank) == (code, 0), f"{fields}"
     taken = [fields for fields, code in CASES if code is Status.OK]
+    len_of_chunk = OperationLayout(config()).members["chunk"].width
     for fields, operation in zip(taken, launched, strict=True):
         assert operation.format.value == fields["format"] & 3
         assert operation.operation.value == fields["format"] >> OPERATION_SHIFT & 7
         assert operation.collective.value == fields["format"] >> COLLECTIVE_SHIFT
+        if operation.collective is not Collective.WHOLE:
+            assert operation.chunk == min(fields["chunk"], (1 << len_of_chunk) - 1)
         assert operation.sources == fields.get("source_ranks", EVERYONE)
         assert operation.destinations == fields.get("destination_ranks", EVERYONE)
 

@@ -366,8 +366,12 @@ def claimed(cfg, kind, length, format):
     return -(-size // cfg.flit_bytes) * cfg.flit_bytes
 
 
-def expected(cfg, instruction):
-    """Code and rank by the rules, in plain Python: the model of the check."""
+def expected(cfg, instruction, *, ranks=None, windows=None):
+    """Code and rank by the rules, in plain Python: the model of the check.
+
+    `ranks` : by kind, the mask of those whose address counts; `windows` : by rank, first and last
+    byte and one.
+    """
     length, format = instruction["length"], instruction["format"]
     if format not in [Format[name.upper()].value for name in cfg.formats]:
         return Status.BAD_FORMAT, 0
@@ -376,6 +380,8 @@ def expected(cfg, instruction):
     for rank in range(cfg.ranks):
         ranges = {}
         for kind in KINDS if format == INQ8 else KINDS[:3]:
+            if ranks and not ranks[kind] >> rank & 1:
+                continue
             low = instruction[kind][rank]
             ranges[kind] = (low, low + claimed(cfg, kind, length, format))
         grid = {kind: 8 if kind == "flags" else cfg.flit_bytes for kind in ranges}
@@ -383,6 +389,11 @@ def expected(cfg, instruction):
             return Status.UNALIGNED, rank
         if any(high > cfg.memory_bytes for _, high in ranges.values()):
             return Status.OUT_OF_RANGE, rank
+        if windows and any(
+            low != high and (low < windows[rank][0] or high > windows[rank][1])
+            for low, high in ranges.values()
+        ):
+            return Status.OUT_OF_WINDOW, rank
         for pair in itertools.combinations(ranges, 2):
             (low, high), (other_low, other_high) = (ranges[kind] for kind in pair)
             if pair in IN_PLACE and low == other_low:
@@ -701,3 +712,60 @@ def test_rules_in_common_are_looked_at_in_the_order_of_their_table(monkeypatch, 
     if fields:
         first = order.index(Status.UNALIGNED)
         assert found == [code for code in order[:first] if code is not Status.MEMBERS_POST]
+
+
+def random_instruction(cfg, draw, windows):
+    """Mostly inside the windows, often near their ends."""
+
+    def address(rank, step):
+        low, high = windows[rank]
+        near = draw.choice([low, high, *5 * [(low + high) // 2]])
+        if draw.random() < 0.02:
+            return draw.choice([near + 1, cfg.memory_bytes])
+        return max(0, near - near % step + step * draw.randint(-12, 12))
+
+    length = draw.choice([0, 1, 16, 33, 64])
+    format = INQ8 if draw.random() < 0.5 else Format.FP16.value
+    length -= length % (1 if format == INQ8 else 2)
+    return dict(length=length, format=format) | {
+        kind: [address(rank, 8 if kind == "flags" else cfg.flit_bytes) for rank in range(RANKS)]
+        for kind in KINDS
+    }
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_windows_and_some_of_the_ranks_against_the_model(seed):
+    """Windows of each rank of its own; who is not read, written or told may have any address."""
+    cfg = quantizing(contexts=2)
+    dut = InstructionQueue(cfg)
+    draw = random.Random(seed)
+    codes = Counter()
+
+    async def bench(ctx):
+        ctx.set(dut.enabled, 1)
+        for number in range(150):
+            members = draw.randint(1, (1 << RANKS) - 1)
+            some = [draw.randint(1, (1 << RANKS) - 1) & members or members for _ in range(2)]
+            windows = []
+            for rank, port in enumerate(dut.windows):
+                low = 8 * draw.randrange(cfg.memory_bytes // 16)
+                windows.append((low, low + 8 * draw.randint(16, cfg.memory_bytes // 16)))
+                ctx.set(port.base, low // 8)
+                ctx.set(port.limit, windows[rank][1] // 8)
+            told = draw.randint(0, (1 << RANKS) - 1) & members
+            ctx.set(dut.members, members)
+            ctx.set(dut.present, told)
+            ranks = dict(zip(("sources", "destinations"), some, strict=True)) | {"flags": told}
+            ranks |= {f"scale_{kind}": ranks[kind] for kind in ("sources", "destinations")}
+            instruction = random_instruction(cfg, draw, windows)
+            chosen = dict(source_ranks=some[0], destination_ranks=some[1])
+            got = await post(ctx, dut, **instruction, **chosen)
+            due = expected(cfg, instruction, ranks=ranks, windows=windows)
+            assert got == due, f"{number}: {instruction} {ranks} {windows}"
+            codes[got[0]] += 1
+            if got[0] is Status.OK:
+                await launched(ctx, dut, cfg)
+
+    run(dut, bench, limit=100_000)
+    met = {Status.OK, Status.OVERLAP, Status.OUT_OF_WINDOW, Status.UNALIGNED, Status.OUT_OF_RANGE}
+    assert set(codes) == met, codes
