@@ -133,10 +133,12 @@ class OperationTable(wiring.Component):
                 over.bit_select(self.over_slot, 1).eq(1),
                 oldest_unfinished.eq(oldest_unfinished + 1),
             ]
+        # Slots are a ring: behind the last one comes the first.
+        behind_over = (oldest_unfinished + self.over)[: len(oldest)]
         for slot, code in enumerate(codes):
             spared = self.spare & (over[slot] | (self.over & (self.over_slot == slot)))
             with m.If(self.abort & live[slot] & ~self.failed[slot] & ~spared):
-                first = Mux(self.spare, oldest_unfinished + self.over, oldest) == slot
+                first = Mux(self.spare, behind_over, oldest) == slot
                 m.d.sync += [
                     code.eq(Mux(first, self.abort_code, Status.ABORTED)),
                     ranks[slot].eq(Mux(first, self.abort_rank, 0)),

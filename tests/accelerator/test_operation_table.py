@@ -15,8 +15,8 @@ RANKS = 3
 
 
 class Bench:
-    def __init__(self):
-        self.config = small(ranks=RANKS, queue_depth=2)
+    def __init__(self, **overrides):
+        self.config = small(ranks=RANKS, queue_depth=2, **overrides)
         self.dut = OperationTable(self.config)
         self.slots = operation_slots(self.config)
 
@@ -133,3 +133,95 @@ def test_random_events_against_a_model():
                 assert bench.ask(ctx, slot) == model[slot]
 
     run(bench.dut, body)
+
+
+class Ring:
+    """Operations of a context that outlives failures: each slot's code, and who is oldest."""
+
+    def __init__(self, slots):
+        self.slots = slots
+        self.codes = [(Status.OK, 0)] * slots
+        self.live, self.over = [], []  # oldest first; those that have only flags to send
+        self.launched = 0
+
+    def failed(self, slot):
+        return self.codes[slot][0] is not Status.OK
+
+    def step(self, *, launch, errors, over, end, abort, spare):
+        """One cycle; `launch` and `abort` are a code and rank, `errors` have a slot before them."""
+        failed = {slot for slot in range(self.slots) if self.failed(slot)}
+        aborted = [slot for slot in self.live if slot not in failed]
+        first = self.live[:1]
+        if spare:
+            spared = [*self.over, *self.live[len(self.over) :][:over]]
+            aborted = [slot for slot in aborted if slot not in spared]
+            first = self.live[len(spared) :][:1]
+        for slot, *code in errors:
+            if slot not in failed:
+                failed.add(slot)
+                self.codes[slot] = tuple(code)
+        for slot in aborted if abort else ():
+            self.codes[slot] = abort if [slot] == first else (Status.ABORTED, 0)
+        self.over += self.live[len(self.over) :][:over]
+        if end:
+            self.live.pop(0)
+            self.over.pop(0)
+        if launch:
+            slot = self.launched % self.slots
+            self.launched += 1
+            self.codes[slot] = launch
+            self.live.append(slot)
+
+    next = 0
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_operations_that_are_aborted_against_a_model(seed):
+    """The oldest takes the code and the rank, the others are ABORTED; an error before stays, and
+    where that is asked for, what has only flags to send.
+    """
+    bench = Bench(contexts=2)
+    dut, draw, ring = bench.dut, random.Random(seed), Ring(bench.slots)
+    codes = [Status.OK, Status.OK, Status.READ_SLVERR, Status.READ_TIMEOUT]
+
+    async def body(ctx):
+        for _ in range(1500):
+            launch = None
+            if len(ring.live) < bench.slots - 1 and draw.random() < 0.4:
+                code = draw.choice(codes)
+                launch = (code, draw.randrange(RANKS) if code is not Status.OK else 0)
+            others = ring.live[len(ring.over) :]
+            read = writes = None
+            if others and draw.random() < 0.15:
+                read = (draw.choice(others), draw.randrange(RANKS), Response.SLVERR)
+            if others and draw.random() < 0.15:
+                writes = {draw.randrange(RANKS): (draw.choice(others), Response.DECERR)}
+            over = bool(others) and draw.random() < 0.3
+            end = bool(ring.over) and draw.random() < 0.3
+            abort = draw.random() < 0.1 and (draw.choice([Status.READ_TIMEOUT, Status.ABORTED]), 2)
+            spare = draw.random() < 0.5
+            ctx.set(dut.launch_code, launch[0] if launch else Status.OK)
+            ctx.set(dut.launch_rank, launch[1] if launch else 0)
+            ctx.set(dut.over, over)
+            ctx.set(dut.over_slot, others[0] if over else draw.randrange(bench.slots))
+            ctx.set(dut.end, end)
+            ctx.set(dut.abort, bool(abort))
+            ctx.set(dut.abort_code, abort[0] if abort else draw.choice(codes))
+            ctx.set(dut.abort_rank, abort[1] if abort else draw.randrange(RANKS))
+            ctx.set(dut.spare, spare)
+            assert ctx.get(dut.live) == bool(ring.live)
+            assert ctx.get(dut.unfinished) == bool(others)
+            slot = ring.launched % bench.slots
+            await bench.step(
+                ctx, launch=(slot, ring.launched) if launch else None, read=read, writes=writes
+            )
+            errors = [(read[0], Status.READ_SLVERR, read[1])] if read else []
+            errors += [
+                (slot, Status.WRITE_DECERR, port) for port, (slot, _) in (writes or {}).items()
+            ]
+            ring.step(launch=launch, errors=errors, over=over, end=end, abort=abort, spare=spare)
+            for slot in range(bench.slots):
+                assert bench.ask(ctx, slot)[1:] == ring.codes[slot], slot
+
+    run(dut, body, limit=3000)
+    assert ring.launched > 4 * bench.slots

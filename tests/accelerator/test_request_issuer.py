@@ -151,3 +151,62 @@ def test_a_request_a_cycle_across_waves_and_scales():
 
     run(dut, controller, link)
     assert tags == {cycle: 0 if cycle % 2 else config.packets_per_wave for cycle in range(2, 40)}
+
+
+@pytest.mark.parametrize("quantizes", [False, True])
+def test_waves_that_are_dropped_go_no_further_and_leave_nothing_behind(quantizes):
+    """However far the first one has come: behind the drop the next wave is asked for whole."""
+    config = (quantizing if quantizes else small)(contexts=2, memory_bytes=1 << 48)
+    size = config.wave_bytes
+
+    def wave(number):
+        fields = dict(address=0x1000 * number, size=size, entry=number % 2, generation=number)
+        scales = dict(
+            scale_address=0x10_0000 + 0x1000 * number, scale_size=config.scales_bytes(size)
+        )
+        return fields | (scales if quantizes else {})
+
+    whole = len(expected(config, wave(0)))
+    for asked in range(whole + 1):
+        check_drop(config, [wave(number) for number in range(4)], asked)
+
+
+def check_drop(config, waves, asked):
+    """Of two waves so many requests leave, then they are dropped; two more come whole."""
+    dut = RequestIssuer(config, port=PORT, context=CONTEXT)
+    head = dut.o.head
+
+    async def put(ctx, wave):
+        for field, value in wave.items():
+            ctx.set(getattr(dut, field), value)
+        ctx.set(dut.valid, 1)
+        while not (await ctx.tick().sample(dut.ready))[2]:
+            pass
+        ctx.set(dut.valid, 0)
+
+    async def bench(ctx):
+        assert ctx.get(dut.idle)
+        for wave in waves[:2]:
+            await put(ctx, wave)
+            assert not ctx.get(dut.idle)
+        await ctx.tick().repeat(2)
+        assert not ctx.get(dut.idle)
+        await stream_get(ctx, head, asked)
+        ctx.set(dut.drop, 1)
+        ctx.set(head.ready, 1)
+        for _ in range(6):
+            assert not ctx.get(head.valid)
+            await ctx.tick()
+        assert ctx.get(dut.idle)
+        ctx.set(dut.drop, 0)
+        ctx.set(head.ready, 0)
+        for wave in waves[2:]:
+            await put(ctx, wave)
+        wanted = [header for wave in waves[2:] for header in expected(config, wave)]
+        for got, fields in zip(await stream_get(ctx, head, len(wanted)), wanted, strict=True):
+            got = header_fields(got.header)
+            assert {field: got[field] for field in fields} == fields
+        await ctx.tick().repeat(2)
+        assert ctx.get(dut.idle)
+
+    run(dut, bench)
