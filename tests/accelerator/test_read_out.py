@@ -60,7 +60,7 @@ class Bench:
         names = ("read_enable", "read_flit", "close", "close_last", "open", "written", "operation",
                  "read_error", "read_error_rank", "read_error_response", "release",
                  "operands_valid", "keep", "format", "waits_data", "waits_room",
-                 "read_entry", "destinations_of")  # fmt: skip
+                 "read_entry", "destinations_of", "taken")  # fmt: skip
         start = dut.start
         _, _, *values = await ctx.tick().sample(
             *(getattr(dut, name) for name in names), dut.waves.ready, start.valid, start.flits,
@@ -68,6 +68,9 @@ class Bench:
         )  # fmt: skip
         seen = dict(zip((*names, "take", "start", "flits", "size", "opens", "write_slot"), values,
                         strict=True))  # fmt: skip
+        assert seen["taken"] == bool(wave and seen["take"] and wave["size"]), (
+            "entries are taken once"
+        )
         self.check(self.current, seen)
         if seen["close"]:
             self.current = None

@@ -31,6 +31,7 @@ class Bench:
         self.cycle = -1
         self.outstanding = 0
         self.hold_releases = False
+        self.share, self.held = None, False  # where there are several contexts
 
     async def offer(self, ctx, slot, length, sources, format=0, complete_after=0, scale_sources=()):
         """Launch an operation; its barrier is complete after so many cycles."""
@@ -72,14 +73,18 @@ class Bench:
             dut.issue.valid, dut.issue.entry, dut.issue.generation,
             dut.issue.size, dut.waves.valid, dut.waves.payload, dut.reserve.valid,
             dut.reserve.entry, dut.reserve.generation, dut.reserve.absent, dut.reading,
-            *dut.issue.address,
+            dut.complete, dut.busy, dut.waits_barrier, dut.waits_entry, *dut.issue.address,
         )  # fmt: skip
         scales, values = values[: len(scales)], values[len(scales) :]
         (take, launch_valid, launch_ready, issued, entry, generation, size, valid, wave, reserved,
-         reserved_entry, reserved_generation, absent, reading, *addresses) = values  # fmt: skip
+         reserved_entry, reserved_generation, absent, reading, complete, busy, waits_barrier,
+         waits_entry, *addresses) = values  # fmt: skip
         self.cycle += 1
         assert reading == self.outstanding, "entries taken"
         assert take == (launch_valid and launch_ready), "an operation is lost, or taken twice"
+        assert waits_barrier == (launch_valid and not busy and not complete)
+        most = self.config.waves if self.share is None else self.share
+        assert waits_entry <= (busy and (reading == most or self.held))
         if take:
             self.taken.append(self.cycle)
         assert issued == reserved, "an entry is taken with the wave"
@@ -288,3 +293,97 @@ def test_waves_of_codes_name_their_scales(name, shape):
         assert len(bench.issued) == issued
 
     run(bench.dut, body, limit=10_000)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_context_uses_its_share_of_the_entries_and_changes_it_while_held(shape):
+    """One after the other from its base on; behind a hold, once none is in use, from a new one."""
+    config = small(waves=8, contexts=2, memory_bytes=1 << 48)
+    bench = Bench(config, ready=shape, order=shape, release=shape, seed=shape)
+    dut = bench.dut
+
+    def give(ctx, base, share):
+        ctx.set(dut.base, base)
+        ctx.set(dut.share, share)
+        bench.share = share
+
+    async def use(ctx, base, share):
+        """An operation of seven waves."""
+        begun = len(bench.issued)
+        await bench.offer(ctx, 1, 7 * config.wave_bytes, [0x100, FAR])
+        while len(bench.issued) < begun + 7:
+            await bench.tick(ctx)
+            assert bench.outstanding <= share
+        entries = [entry for _, entry, *_ in bench.issued[begun:]]
+        assert entries == [base + number % share for number in range(7)]
+
+    async def change(ctx, base, share):
+        ctx.set(dut.hold, 1)
+        bench.held = True
+        give(ctx, base, share)
+        while bench.outstanding:
+            await bench.tick(ctx)
+        for _ in range(4):
+            await bench.tick(ctx)
+        ctx.set(dut.hold, 0)
+        bench.held = False
+
+    async def body(ctx):
+        give(ctx, 0, 4)
+        await change(ctx, 4, 3)
+        await use(ctx, 4, 3)
+        await change(ctx, 1, 7)
+        await use(ctx, 1, 7)
+        await change(ctx, 7, 1)
+        await use(ctx, 7, 1)
+
+    run(dut, body)
+
+
+def test_a_hold_lets_no_wave_go_and_keeps_what_is_in_use():
+    """Behind a hold in the middle of an operation the ring of entries goes on where it was."""
+    config = small(waves=4, contexts=2, memory_bytes=1 << 48)
+    bench = Bench(config)
+    dut = bench.dut
+
+    async def body(ctx):
+        ctx.set(dut.base, 0)
+        ctx.set(dut.share, 3)
+        bench.share = 3
+        bench.hold_releases = True
+        await bench.offer(ctx, 1, 5 * config.wave_bytes, [0x100, FAR])
+        while len(bench.issued) < 2:
+            await bench.tick(ctx)
+        ctx.set(dut.hold, 1)
+        bench.held = True
+        for _ in range(10):
+            assert not ctx.get(dut.wants)
+            await bench.tick(ctx)
+        assert len(bench.issued) == 2
+        ctx.set(dut.hold, 0)
+        bench.held = bench.hold_releases = False
+        await bench.finish(ctx, 5)
+        assert [entry for _, entry, *_ in bench.issued] == [0, 1, 2, 0, 1]
+
+    run(dut, body)
+
+
+def test_halt_takes_no_operation_and_force_takes_one_without_its_barrier():
+    config = small(waves=4, contexts=2, memory_bytes=1 << 48)
+    bench = Bench(config)
+    dut = bench.dut
+
+    async def body(ctx):
+        ctx.set(dut.share, 4)
+        ctx.set(dut.launch.payload, {"slot": 1, "format": 0, "length": 64})
+        ctx.set(dut.launch.valid, 1)
+        for complete, halt, force in ((1, 1, 0), (0, 0, 0), (0, 1, 0)):
+            for name, value in dict(complete=complete, halt=halt, force=force).items():
+                ctx.set(getattr(dut, name), value)
+            await bench.tick(ctx)
+            assert not bench.taken
+        ctx.set(dut.force, 1)
+        await bench.tick(ctx)
+        assert len(bench.taken) == 1
+
+    run(dut, body)

@@ -30,7 +30,7 @@ class Bench:
         self.dut = WaveTable(config)
         self.strays = 0
 
-    def packet(self, entry, number, generation, flits, responses=None):
+    def packet(self, entry, number, generation, flits, responses=None, context=0):
         """Beats of one packet; every flit of the table is told apart by its contents."""
         responses = responses or [0] * flits
         tag = entry << packet_bits(self.config) | number
@@ -42,6 +42,7 @@ class Bench:
                 last=int(index == flits - 1),
                 tag=tag,
                 generation=generation,
+                context=context,
             )
             for index in range(flits)
         ]
@@ -58,8 +59,10 @@ class Bench:
             for number in range(-(-flits // most))
         ]
 
-    async def reserve(self, ctx, entry, generation, flits):
+    async def reserve(self, ctx, entry, generation, flits, context=0):
         dut = self.dut
+        if self.config.contexts > 1:
+            ctx.set(dut.reserve.context, context)
         count = -(-flits // self.config.payload_flits)
         every = (1 << self.config.packets_per_wave) - 1
         ctx.set(dut.reserve.entry, entry)
@@ -294,3 +297,55 @@ def test_an_answer_without_payload_is_an_error(status):
         assert bench.response(ctx, 0) == worst
 
     run(bench.dut, run_empty)
+
+
+def test_an_entry_is_its_contexts():
+    """Data that names another context is a stray; each context looks at entries of its own."""
+    config = small(waves=4, contexts=2)
+    bench = Bench(config)
+    ports = bench.dut.look_ups
+
+    async def body(ctx):
+        await bench.reserve(ctx, 1, 3, config.payload_flits, context=1)
+        await bench.reserve(ctx, 2, 3, config.payload_flits, context=0)
+        for entry, owner in ((1, 1), (2, 0)):
+            for context in (1 - owner, owner, owner):
+                packet = bench.packet(entry, 0, 3, config.payload_flits, context=context)
+                await bench.send(ctx, packet)
+            assert bench.strays == 2
+            bench.strays = 0
+        for port in range(2):
+            for entry in range(config.waves):
+                ctx.set(ports[port].entry, entry)
+                assert ctx.get(ports[port].ready) == (entry in (1, 2))
+        # Both take in one cycle, each another one.
+        for port, entry in enumerate((2, 1)):
+            ctx.set(ports[port].entry, entry)
+            ctx.set(ports[port].taken, 1)
+        await bench.tick(ctx)
+        for port in ports:
+            ctx.set(port.taken, 0)
+            assert not ctx.get(port.ready)
+
+    run(bench.dut, body)
+
+
+@pytest.mark.parametrize("sent", [0, 1, 3])
+def test_what_has_not_come_as_an_entry_is_taken_comes_as_a_stray(sent):
+    """A context that ends takes what is not complete: its late data must not fill the entry."""
+    config = small(waves=4, contexts=2)
+    bench = Bench(config)
+
+    async def body(ctx):
+        await bench.reserve(ctx, 2, 5, config.wave_flits)
+        packets = bench.packets(2, 5, config.wave_flits)
+        for packet in packets[:sent]:
+            await bench.send(ctx, packet)
+        assert not bench.ready(ctx, 2)
+        await bench.read(ctx, 2, 1)
+        for packet in packets[sent:]:
+            await bench.send(ctx, packet)
+            assert not bench.ready(ctx, 2)
+        assert bench.strays == len(packets) - sent
+
+    run(bench.dut, body)
