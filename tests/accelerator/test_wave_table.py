@@ -331,21 +331,22 @@ def test_an_entry_is_its_contexts():
 
 
 @pytest.mark.parametrize("sent", [0, 1, 3])
-def test_what_has_not_come_as_an_entry_is_taken_comes_as_a_stray(sent):
+@pytest.mark.parametrize("entry", range(4))
+def test_what_has_not_come_as_an_entry_is_taken_comes_as_a_stray(entry, sent):
     """A context that ends takes what is not complete: its late data must not fill the entry."""
     config = small(waves=4, contexts=2)
     bench = Bench(config)
 
     async def body(ctx):
-        await bench.reserve(ctx, 2, 5, config.wave_flits)
-        packets = bench.packets(2, 5, config.wave_flits)
+        await bench.reserve(ctx, entry, 5, config.wave_flits)
+        packets = bench.packets(entry, 5, config.wave_flits)
         for packet in packets[:sent]:
             await bench.send(ctx, packet)
-        assert not bench.ready(ctx, 2)
-        await bench.read(ctx, 2, 1)
+        assert not bench.ready(ctx, entry)
+        await bench.read(ctx, entry, 1)
         for packet in packets[sent:]:
             await bench.send(ctx, packet)
-            assert not bench.ready(ctx, 2)
+            assert not bench.ready(ctx, entry)
         assert bench.strays == len(packets) - sent
 
     run(bench.dut, body)
