@@ -214,3 +214,71 @@ def test_a_wave_is_not_over_before_its_scales_are_acknowledged():
         await model.step(ctx, answers=both, extra=range(RANKS))
 
     run(model.dut, body)
+
+
+@pytest.mark.parametrize("turns", range(4))
+def test_waves_that_are_flushed_owe_nothing_any_more(turns):
+    """Their answers are strays, and the slot's next wave waits for its own; in each slot."""
+    config = small(contexts=2, write_waves=4)
+    dut = WriteTracker(config)
+    everyone = (1 << RANKS) - 1
+
+    async def pulse(ctx, **values):
+        for name, value in values.items():
+            ctx.set(getattr(dut, name), value)
+        await ctx.tick()
+        for name in values:
+            ctx.set(getattr(dut, name), 0)
+
+    async def wave(ctx, operation, packets, ranks=everyone):
+        slot = ctx.get(dut.write_slot)
+        ctx.set(dut.ranks, ranks)
+        await pulse(ctx, open=1, packet=1, operation=operation)
+        for _ in range(packets - 1):
+            await pulse(ctx, packet=1)
+        await pulse(ctx, close=1, close_last=1, written=1)
+        return slot
+
+    def answer(ctx, slot, ranks):
+        for port in range(RANKS):
+            ctx.set(dut.acknowledged_slot[port], slot)
+        ctx.set(dut.acknowledge, ranks)
+
+    async def bench(ctx):
+        for turn in range(turns):  # so that it is another slot
+            slot = await wave(ctx, turn, 1)
+            answer(ctx, slot, everyone)
+            await ctx.tick()
+            answer(ctx, slot, 0)
+            assert ctx.get(dut.retire)
+            await ctx.tick()
+        slot = await wave(ctx, 5, 2, ranks=0b10)
+        assert ctx.get(dut.late) == 0b10
+        assert not ctx.get(dut.retire)
+        ctx.set(dut.flush, 1)
+        assert (ctx.get(dut.retire), ctx.get(dut.retire_operation)) == (1, 5)
+        await ctx.tick()
+        ctx.set(dut.flush, 0)
+        assert not ctx.get(dut.writing)
+        answer(ctx, slot, everyone)
+        assert ctx.get(dut.stray) == everyone
+        assert not ctx.get(dut.write_error)
+        await ctx.tick()
+        answer(ctx, slot, 0)
+        for _ in range(config.write_waves - 1):
+            other = await wave(ctx, 1, 1)
+            answer(ctx, other, everyone)
+            await ctx.tick()
+            answer(ctx, other, 0)
+            await ctx.tick()
+        assert await wave(ctx, 6, 1) == slot
+        assert ctx.get(dut.late) == everyone
+        answer(ctx, slot, 0b01)
+        assert not ctx.get(dut.stray)
+        await ctx.tick()
+        assert (ctx.get(dut.late), ctx.get(dut.retire)) == (0b10, 0)
+        answer(ctx, slot, 0b10)
+        await ctx.tick()
+        assert (ctx.get(dut.retire), ctx.get(dut.retire_operation)) == (1, 6)
+
+    run(dut, bench)
