@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from hdl.config import SwitchConfig
 
-__all__ = ["CODES", "FORWARDING", "SMALL", "TENANTS", "TINY", "TWO_PAGES", "describe"]
+__all__ = [
+    "CODES",
+    "FORWARDING",
+    "SMALL",
+    "TENANTS",
+    "THREE_OF_TENANTS",
+    "TINY",
+    "TWO_PAGES",
+    "describe",
+]
 
 #: The preset for sweeps and proofs.
 TINY = SwitchConfig.preset("tiny")
@@ -32,13 +41,16 @@ TWO_PAGES = SMALL.replace(address_bits=13)
 FORWARDING = SMALL.replace(core="forward")
 #: Two contexts, of two entries each.
 TENANTS = SMALL.replace(contexts=2, waves=4)
+#: Likewise, with a rank more: some of the members of a context are then more than one.
+THREE_OF_TENANTS = TENANTS.replace(ranks=3)
 #: Quantized operations; of their waves scales fill whole flits.
 CODES = SMALL.replace(
     formats=("fp16", "inq8"), payload_bytes=32, wave_bytes=256, read_request_bytes=None
 )
 
 _KINDS = (
-    (TWO_PAGES, "2 pages"), (FORWARDING, "forwarding"), (TENANTS, "2 contexts"), (CODES, "inq8"),
+    (TWO_PAGES, "2 pages"), (FORWARDING, "forwarding"), (TENANTS, "2 contexts"),
+    (THREE_OF_TENANTS, "2 contexts"), (CODES, "inq8"),
 )  # fmt: skip
 
 
