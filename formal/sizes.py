@@ -9,6 +9,8 @@ __all__ = [
     "FORWARDING",
     "SMALL",
     "TENANTS",
+    "THREE_CONTEXTS",
+    "THREE_CONTEXTS_WITH_SLICES",
     "THREE_OF_TENANTS",
     "TINY",
     "TWO_PAGES",
@@ -43,6 +45,9 @@ FORWARDING = SMALL.replace(core="forward")
 TENANTS = SMALL.replace(contexts=2, waves=4)
 #: Likewise, with a rank more: some of the members of a context are then more than one.
 THREE_OF_TENANTS = TENANTS.replace(ranks=3)
+#: A context more: who waits then waits for several others.
+THREE_CONTEXTS = TENANTS.replace(contexts=3)
+THREE_CONTEXTS_WITH_SLICES = THREE_CONTEXTS.replace(register_slices="all")
 #: Quantized operations; of their waves scales fill whole flits.
 CODES = SMALL.replace(
     formats=("fp16", "inq8"), payload_bytes=32, wave_bytes=256, read_request_bytes=None
@@ -50,7 +55,8 @@ CODES = SMALL.replace(
 
 _KINDS = (
     (TWO_PAGES, "2 pages"), (FORWARDING, "forwarding"), (TENANTS, "2 contexts"),
-    (THREE_OF_TENANTS, "2 contexts"), (CODES, "inq8"),
+    (THREE_OF_TENANTS, "2 contexts"), (THREE_CONTEXTS, "3 contexts"),
+    (THREE_CONTEXTS_WITH_SLICES, "3 contexts, register slices"), (CODES, "inq8"),
 )  # fmt: skip
 
 
