@@ -11,7 +11,7 @@ from .proof import Fault, Proof
 from .sizes import THREE_CONTEXTS, THREE_CONTEXTS_WITH_SLICES, describe
 from .specification import Specification
 
-__all__ = ["PROOFS"]
+__all__ = ["PROOFS", "Turns"]
 
 #: Cycles that codes take longer than sums, where there are codes.
 INQ_LEAD = 3
