@@ -31,7 +31,7 @@ class _Packets:
         self.put = takes & (flits != 0)
         self.last = self.passed == self.flits - 1
         self.ends = moves & self.last
-        for name, words, word in (("what", self.whats, what), ("flits", self._flits, flits)):
+        for words, word in ((self.whats, what), (self._flits, flits)):
             later = [*words[1:], words[-1]]
             for place, (register, following) in enumerate(zip(words, later, strict=True)):
                 kept = Mux(self.ends, following, register)
@@ -189,8 +189,8 @@ class PacketDropContract(Turns):
             (o.payload.valid == i.payload.valid)
             & (i.payload.ready == o.payload.ready)
             & (o.payload.payload.as_value() == i.payload.payload.as_value()),
-            "Payload of a packet whose head was taken at the output goes there, unchanged, whatever "
-            "`drop` says, up to its last flit.",
+            "Payload of a packet whose head was taken at the output goes there, unchanged, up to "
+            "its last flit, whatever `drop` says.",
             when=packets.any & ~packets.what,
             trace=moves & packets.any & ~packets.what & packets.last & drop.drop,
         )
