@@ -7,6 +7,7 @@ from hdl.config import SwitchConfig
 __all__ = [
     "CODES",
     "FORWARDING",
+    "LONG_REQUESTS",
     "SMALL",
     "TENANTS",
     "THREE_CONTEXTS",
@@ -45,6 +46,8 @@ FORWARDING = SMALL.replace(core="forward")
 TENANTS = SMALL.replace(contexts=2, waves=4)
 #: Likewise, with a rank more: some of the members of a context are then more than one.
 THREE_OF_TENANTS = TENANTS.replace(ranks=3)
+#: A read request asks for two packets.
+LONG_REQUESTS = TENANTS.replace(wave_bytes=64, read_request_bytes=32)
 #: A context more: who waits then waits for several others.
 THREE_CONTEXTS = TENANTS.replace(contexts=3)
 THREE_CONTEXTS_WITH_SLICES = THREE_CONTEXTS.replace(register_slices="all")
@@ -55,7 +58,8 @@ CODES = SMALL.replace(
 
 _KINDS = (
     (TWO_PAGES, "2 pages"), (FORWARDING, "forwarding"), (TENANTS, "2 contexts"),
-    (THREE_OF_TENANTS, "2 contexts"), (THREE_CONTEXTS, "3 contexts"),
+    (THREE_OF_TENANTS, "2 contexts"), (LONG_REQUESTS, "2 contexts, requests of 2 packets"),
+    (THREE_CONTEXTS, "3 contexts"),
     (THREE_CONTEXTS_WITH_SLICES, "3 contexts, register slices"), (CODES, "inq8"),
 )  # fmt: skip
 
