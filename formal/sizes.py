@@ -15,6 +15,7 @@ __all__ = [
     "THREE_OF_TENANTS",
     "TINY",
     "TWO_PAGES",
+    "TWO_PAGES_OF_TENANTS",
     "describe",
 ]
 
@@ -44,7 +45,8 @@ TWO_PAGES = SMALL.replace(address_bits=13)
 FORWARDING = SMALL.replace(core="forward")
 #: Two contexts, of two entries each.
 TENANTS = SMALL.replace(contexts=2, waves=4)
-#: Likewise, with a rank more: some of the members of a context are then more than one.
+TWO_PAGES_OF_TENANTS = TENANTS.replace(address_bits=13)
+#: Two contexts, with a rank more: some of the members of a context are then more than one.
 THREE_OF_TENANTS = TENANTS.replace(ranks=3)
 #: A read request asks for two packets.
 LONG_REQUESTS = TENANTS.replace(wave_bytes=64, read_request_bytes=32)
@@ -58,6 +60,7 @@ CODES = SMALL.replace(
 
 _KINDS = (
     (TWO_PAGES, "2 pages"), (FORWARDING, "forwarding"), (TENANTS, "2 contexts"),
+    (TWO_PAGES_OF_TENANTS, "2 contexts, 2 pages"),
     (THREE_OF_TENANTS, "2 contexts"), (LONG_REQUESTS, "2 contexts, requests of 2 packets"),
     (THREE_CONTEXTS, "3 contexts"),
     (THREE_CONTEXTS_WITH_SLICES, "3 contexts, register slices"), (CODES, "inq8"),
