@@ -347,7 +347,9 @@ class BlockMaximumContract(_Pipeline):
         self.always(
             "block_maximum_is_the_largest_magnitude",
             block.done & (block.largest == want),
-            "For all sums of a block of two flits, its largest magnitude, whatever follows it.",
+            "For all sums of a block of two flits but the most negative number, which no sum of "
+            "codes is and whose magnitude has no place: its largest magnitude, whatever follows "
+            "it.",
             when=due,
             trace=due & (want == 5) & (magnitudes[0] == want),
         )

@@ -1,24 +1,28 @@
-"""`Barrier`: opens exactly when every rank has arrived for that epoch."""
+"""`Barrier`: opens exactly when every member has arrived for that epoch."""
 
 from __future__ import annotations
 
-from amaranth import Signal
+from amaranth import Const, Signal
 
 from hdl.accelerator.barrier import EPOCH_BITS, Barrier
 
 from .proof import Fault, Proof
-from .sizes import TINY, describe
+from .sizes import THREE_OF_TENANTS, TINY, describe
 from .specification import Specification
 
 __all__ = ["PROOFS"]
 
 
 class BarrierContract(Specification):
-    """A barrier against the arrivals for one epoch, whichever it is."""
+    """A barrier against the arrivals for one epoch, whichever it is.
+
+    Where some ranks may be members, they are any in each cycle: also none, and others than before.
+    """
 
     def __init__(self, config):
         super().__init__(Barrier(config))
         self._ranks = config.ranks
+        self._subsets = config.subsets
 
     def specify(self, m):
         barrier = self.component
@@ -26,7 +30,8 @@ class BarrierContract(Specification):
         current = barrier.epoch == epoch
         # A sum is a bit wider than its terms, but epochs wrap.
         coming = (barrier.epoch + 1)[:EPOCH_BITS] == epoch
-        self.assume("starts_only_what_is_complete", ~barrier.take | barrier.complete)
+        # Nothing is assumed of `take`: an operation may be launched to fail, whoever has arrived.
+        members = barrier.members if self._subsets else Const(-1, self._ranks)
 
         came = Signal(self._ranks)  # who arrived for it and was not refused
         for rank in range(self._ranks):
@@ -35,9 +40,9 @@ class BarrierContract(Specification):
                 m.d.sync += came[rank].eq(1)
             self.always(
                 f"refuses_a_second_arrival_of_rank_{rank}",
-                barrier.refused[rank] == came[rank],
+                barrier.refused[rank] == (came[rank] | ~members[rank]),
                 "An arrival for the current or the next epoch is refused if it is the rank's "
-                "second one for it, and only then.",
+                "second one for it, or the rank is no member, and only then.",
                 when=arrives & (current | coming),
                 trace=arrives & coming & came[rank],
             )
@@ -47,14 +52,17 @@ class BarrierContract(Specification):
                 "An arrival for any other epoch is refused.",
                 when=arrives & ~current & ~coming,
             )
+            self._refuse_strangers(rank, members[rank])
         with m.If(barrier.take & current):
             m.d.sync += came.eq(0)
+        if self._subsets:
+            self._choose(barrier, came, members, current, coming)
 
         self.always(
             "opens_exactly_when_all_arrived",
-            barrier.complete == came.all(),
-            "While an epoch is current, the barrier is complete if every rank has arrived for it, "
-            "in this epoch or in the one before, and only then.",
+            barrier.complete == (((members & ~came) == 0) & (members != 0)),
+            "While an epoch is current, the barrier is complete if every member has arrived for "
+            "it, in this epoch or in the one before, and only then; without members it never is.",
             when=current,
             trace=current & barrier.complete & (epoch == 3),
         )
@@ -69,9 +77,38 @@ class BarrierContract(Specification):
             trace=self.past(barrier.take, name="taken"),
         )
         self.lemma("current_bits", ~current | (barrier.arrived == came))
-        early = self.inside.signal("early")
+        early = barrier.early if self._subsets else self.inside.signal("early")
         self.lemma("early_bits", ~coming | (early == came))
         self.lemma("no_other_bits", current | coming | (came == 0))
+
+    def _refuse_strangers(self, rank, member):
+        """An arrival of a rank that is no member; without subsets there is none."""
+        if not self._subsets:
+            return
+        barrier = self.component
+        self.always(
+            f"refuses_rank_{rank}_where_it_is_no_member",
+            barrier.refused[rank],
+            "An arrival of a rank that is no member is refused, whatever epoch it names.",
+            when=barrier.arrive[rank] & ~member,
+        )
+
+    def _choose(self, barrier, came, members, current, coming):
+        """What is said of some members, and of who came early."""
+        self.always(
+            "opens_for_some_of_the_ranks",
+            barrier.complete,
+            "Who is no member is not waited for.",
+            when=current & (members != 0) & (members == came),
+            trace=current & barrier.complete & ~members.all() & (barrier.epoch == 2),
+        )
+        self.always(
+            "tells_who_came_early",
+            barrier.early == came,
+            "`early` are those who have arrived for the next epoch and were not refused.",
+            when=coming,
+            trace=coming & came.any(),
+        )
 
 
 PROOFS = [
@@ -88,5 +125,19 @@ PROOFS = [
             Fault("nothing is refused", "refused", lambda refused: refused & 0),
             Fault("the epoch stays", "next_epoch", lambda epoch: epoch - 1),
         ),
-    )
+    ),
+    Proof(
+        name="barrier-of-members",
+        component="Barrier",
+        size=describe(THREE_OF_TENANTS),
+        specify=lambda: BarrierContract(THREE_OF_TENANTS),
+        solver="z3",
+        fault_depth=6,
+        faults=(
+            Fault("the highest member is ignored", "arrived", lambda arrived: arrived | 4),
+            Fault("who is no member is let in", "refused", lambda refused: refused & 0),
+            Fault("opens without members", "complete", lambda complete: complete | 1),
+            Fault("early arrivals are lost", "early", lambda early: early & 0),
+        ),
+    ),
 ]

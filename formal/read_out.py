@@ -9,14 +9,17 @@ from hdl.accelerator.wave_table import READ_DELAY
 from hdl.interfaces import Response
 
 from .proof import Fault, Proof
-from .sizes import SMALL, describe
+from .sizes import SMALL, TENANTS, describe
 from .specification import Specification
 
 __all__ = ["PROOFS"]
 
 
 class ReadOutContract(Specification):
-    """Read-out against the wave that it took."""
+    """Read-out against the wave that it took.
+
+    Where some ranks may be read and written, the others' data and room are as one likes.
+    """
 
     def __init__(self, config):
         self._config = config
@@ -29,11 +32,15 @@ class ReadOutContract(Specification):
         self.assume("waves_are_small", ~waves.valid | (waves.payload.size <= config.wave_bytes))
         comes = waves.valid & waves.ready
         has_data = waves.payload.size != 0
-        bad = Cat(r.as_value() > Response.EXOKAY.value for r in read_out.response).any()
+        bad = Cat(r.as_value() > Response.EXOKAY.value for r in read_out.response)
+        everyone = Const(-1, config.ranks)
+        sources = waves.payload.sources if config.subsets else everyone
+        bad = (bad & sources).any()
+        complete = ((sources & ~read_out.ready) == 0) | (waves.payload.size == 0)
         # The wave at hand: taken and not closed.
         held, begun = Signal(), Signal(name="begun_model")
         wave = Signal.like(waves.payload, name="wave_at_hand")
-        is_bad = Signal()
+        is_bad, lacks = Signal(), Signal()
         left = Signal(range(config.wave_bytes + 1), name="bytes_not_started")
         flits = Signal(range(config.payload_flits + 1), name="flits_to_read")
         flit = Signal(range(config.wave_flits + 1), name="flits_read")
@@ -45,6 +52,7 @@ class ReadOutContract(Specification):
                 held.eq(1),
                 wave.eq(waves.payload),
                 is_bad.eq(bad & has_data),
+                lacks.eq(~complete),
                 begun.eq(0),
                 left.eq(waves.payload.size),
                 flit.eq(0),
@@ -56,17 +64,92 @@ class ReadOutContract(Specification):
         m.d.sync += flits.eq(
             Mux(start.valid, start.flits - 1, Mux(read_out.read_enable, flits - 1, flits))
         )
-        self._take(read_out, comes, has_data, held)
+        destinations = wave.destinations if config.subsets else everyone
+        flush = read_out.flush if config.recovers else Const(0)
+        if config.recovers:
+            self._flush(read_out, comes, held, begun, wave, lacks)
+        if config.subsets:
+            self._choose(read_out, held, wave, flits)
+        self._take(read_out, comes, complete | flush, has_data, held)
         self._read(read_out, held, wave, flits, flit, left)
-        self._start(read_out, held, begun, wave, is_bad, left, flits)
+        full = destinations & ~read_out.room
+        self._start(read_out, held, begun, wave, is_bad, left, flits, full)
         self._close(read_out, held, begun, wave, left, flits, is_bad)
         self._know(m, held, begun, wave, is_bad, left, flits, flit)
 
-    def _take(self, read_out, comes, has_data, held):
+    def _flush(self, read_out, comes, held, begun, wave, lacks):
+        """What is flushed has failed, and stays so until it is over."""
+        offered = read_out.waves.payload
+        failed, fails = (read_out.failed.bit_select(each.slot, 1) for each in (wave, offered))
+        flush = read_out.flush
+        self.assume("flushes_what_has_failed", ~flush | ~read_out.waves.valid | fails)
+        stays = held & ~read_out.close & failed
+        self.assume(
+            "failed_stays", ~self.past((comes & fails) | stays, name="failed_wave") | failed
+        )
+        self.always(
+            "writes_no_wave_that_lacks_data",
+            ~lacks,
+            "A packet starts of no wave that was taken without what it lacked.",
+            when=read_out.start.valid,
+            trace=held & lacks & read_out.close,
+        )
+        self.always(
+            "takes_what_is_flushed",
+            comes,
+            "While a context is flushed its next wave is taken as soon as none is at hand, "
+            "whatever it lacks.",
+            when=flush & read_out.waves.valid & ~held,
+        )
+        self.lemma("lacking_has_failed", ~(held & lacks) | (failed & ~begun))
+
+    def _choose(self, read_out, held, wave, flits):
+        """Some of the ranks, and one context's turn."""
+        start = read_out.start
+        self.always(
+            "starts_in_its_turn",
+            read_out.turn & read_out.asks,
+            "A packet starts only in its context's turn, which it asks for.",
+            when=start.valid,
+        )
+        self.always(
+            "uses_its_turn",
+            start.valid,
+            "A context that asks and has its turn starts a packet.",
+            when=read_out.turn & read_out.asks,
+        )
+        self.always(
+            "holds_while_a_packet_is_under_way",
+            read_out.holds == (flits != 0),
+            "A context holds the way through the reducer from behind a packet's start to its last "
+            "flit, and no longer.",
+            trace=read_out.holds,
+        )
+        self.always(
+            "packets_go_to_the_ranks_of_the_wave",
+            start.ranks == wave.destinations,
+            "A packet goes to the ranks that its wave names.",
+            when=start.valid,
+            trace=start.valid & (wave.destinations == 1) & ~read_out.room.all(),
+        )
+        sources, destinations = wave.sources, wave.destinations
+        for cycle in range(READ_DELAY):
+            sources = self.past(sources, name=f"sources_{cycle}")
+            destinations = self.past(destinations, name=f"destinations_{cycle}")
+        self.always(
+            "ranks_go_beside_the_operands",
+            (read_out.sources == sources) & (read_out.destinations == destinations),
+            "Beside operands are the ranks that their wave reads and writes.",
+            when=read_out.operands_valid,
+            trace=read_out.operands_valid & (sources == 2),
+        )
+
+    def _take(self, read_out, comes, complete, has_data, held):
         self.always(
             "reads_only_complete_waves",
-            read_out.ready.all() & (read_out.entry == read_out.waves.payload.entry),
-            "A wave with data is taken only when its entry is ready at every rank.",
+            complete & (read_out.entry == read_out.waves.payload.entry),
+            "A wave with data is taken only when its entry is ready at every rank that it reads, "
+            "or it is flushed.",
             when=comes & has_data,
         )
         self.always(
@@ -116,13 +199,13 @@ class ReadOutContract(Specification):
             trace=read_out.operands_valid,
         )
 
-    def _start(self, read_out, held, begun, wave, is_bad, left, flits):
+    def _start(self, read_out, held, begun, wave, is_bad, left, flits, full):
         start, config = read_out.start, self._config
         self.always(
             "starts_only_with_room_everywhere",
-            read_out.room.all() & (flits == 0),
-            "Forward progress, rule 3: a packet starts only when every port has room for the "
-            "whole of it, and the one before has been read.",
+            ~full.any() & (flits == 0),
+            "Forward progress, rule 3: a packet starts only when every port that it goes to has "
+            "room for the whole of it, and the one before has been read.",
             when=start.valid,
             trace=start.valid & begun,
         )
@@ -234,5 +317,19 @@ PROOFS = [
             Fault("writes a wave with an error", "_bad", lambda bad: bad & 0),
             Fault("a packet stops", "read_enable", lambda enable: enable & 0),
         ),
-    )
+    ),
+    Proof(
+        name="read-out-of-contexts",
+        component="ReadOut",
+        size=describe(TENANTS),
+        specify=lambda: ReadOutContract(TENANTS),
+        depth=READ_DELAY + 1,
+        faults=(
+            Fault("takes a wave that lacks a rank's data", "complete", lambda complete: Const(1)),
+            Fault("starts out of turn", "start__valid", lambda valid: Const(1)),
+            Fault("rank 1 is written in any case", "start__ranks", lambda ranks: ranks | 2),
+            Fault("lets go of the way too early", "holds", lambda holds: holds & 0),
+            Fault("rank 0 is read in any case", "sources", lambda sources: sources | 1),
+        ),
+    ),
 ]

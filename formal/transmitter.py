@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from amaranth import Cat, Mux, Signal
+from amaranth import Cat, Const, Mux, Signal
 
-from hdl.interfaces import Header
+from hdl.interfaces import Header, LinkState
 from hdl.transport import channels
 from hdl.transport.transmitter import Transmitter
 
 from .proof import Fault, Proof
-from .sizes import SMALL, describe
+from .sizes import SMALL, TENANTS, describe
 from .specification import Specification
 
 __all__ = ["PROOFS"]
@@ -43,11 +43,70 @@ class TransmitterContract(Specification):
             short = head.payload.flits <= spec.payload_flits
             self.assume(f"{spec.name}_is_no_longer", ~head.valid | short)
         self._taken = Cat(head.valid & head.ready for head in self._heads)
+        self._up = Const(1)
+        if self._config.recovers:
+            self._go_down()
         one = self._packet_taken(m)
         two = self._later(m, one, "two")
         current, left = self._send(m, two)
         self._conserve(m, one, two, current, left)
         self._know_registers(one, two, current, left)
+
+    # -- a link that goes down ------------------------------------------------------------------
+
+    def _go_down(self):
+        """What `LinkEnd` keeps to, whose `clean` is that nothing is left here, among other things;
+        and what the link's state changes.
+        """
+        transmitter, state = self.component, self.component.state
+        self._up = state == LinkState.UP
+        before = {
+            each: self.past(state == each, name=f"was_{each.name}", init=each == LinkState.UP)
+            for each in LinkState
+        }
+        was_idle = self.past(transmitter.idle, name="was_idle")
+        self._was_down = self.past(~self._up, name="was_not_up")
+        self.assume(
+            "states_follow_each_other",
+            (self._up & (before[LinkState.UP] | before[LinkState.CLEAN]))
+            | (state == LinkState.DOWN)
+            | ((state == LinkState.CLEAN) & before[LinkState.CLEAN])
+            | ((state == LinkState.CLEAN) & before[LinkState.DOWN] & was_idle),
+        )
+        self.always(
+            "takes_nothing_while_clean",
+            ~self._taken.any(),
+            "While its end is CLEAN no packet is taken, whoever offers one.",
+            when=state == LinkState.CLEAN,
+            trace=(state == LinkState.CLEAN) & Cat(h.valid for h in self._heads).any(),
+        )
+        self.always(
+            "waits_for_no_credits_while_down",
+            transmitter.starved == 0,
+            "An end that is not UP has all credits, so what is offered goes without waiting.",
+            when=self._was_down,
+            trace=self._was_down & self._taken.any(),
+        )
+        self.always(
+            "tells_its_state",
+            transmitter.link.state == state,
+            "The link carries what its end says of itself.",
+            trace=state == LinkState.DOWN,
+        )
+
+    def _rest(self, one, two, undecided):
+        """Nothing of before is left as an end becomes CLEAN."""
+        transmitter = self.component
+        nothing = ~one.valid & ~two.valid & (undecided == 0)
+        offered = Cat(head.valid for head in self._heads).any()
+        self.always(
+            "idle_when_nothing_is_left",
+            transmitter.idle == (~one.valid & (undecided == 0) & ~offered),
+            "`idle` says that no packet waits, was taken, or has flits that do not go to the link "
+            "in this cycle.",
+            trace=transmitter.idle & self.past(two.valid, name="had_a_packet"),
+        )
+        self.lemma("clean_is_empty", (transmitter.state != LinkState.CLEAN) | nothing)
 
     # -- a model of two cycles ------------------------------------------------------------------
 
@@ -165,14 +224,15 @@ class TransmitterContract(Specification):
             room = Signal(range(initial + 1), init=initial, name=f"room_{number}")
             sent = link.valid & (link.flit.channel == number)
             returned = self.component.returned[number]
-            self.assume(f"returns_what_was_sent_{number}", ~returned | (room < initial))
-            m.d.sync += room.eq(room - sent + returned)
+            owed = ~(returned & self._up) | (room < initial)
+            self.assume(f"returns_what_was_sent_{number}", owed)
+            m.d.sync += room.eq(Mux(self._up, room - sent + returned, initial))
             self.always(
                 f"credits_cover_the_packet_on_channel_{number}",
                 room >= self._total(two),
                 "When a packet starts, the far end has room for all of its flits: so it never "
                 "overflows, and the packet never waits for credits.",
-                when=two.valid & (two.channel == number),
+                when=two.valid & (two.channel == number) & self._up,
             )
             promised = Signal(range(2 * self._config.packet_flits + 1), name=f"promised_{number}")
             here = [(packet, packet.channel == number) for packet in (one, two, current)]
@@ -192,8 +252,12 @@ class TransmitterContract(Specification):
                 available + promised == room,
                 "Credits in hand, and flits that are paid for and not sent yet, are the room at "
                 "the far end: none is lost, none is made.",
-                trace=available + self._config.header_flits <= initial,
+                when=self._up,
+                trace=self._up & (available + self._config.header_flits <= initial),
             )
+            if self._config.recovers:
+                renewed = (available == initial) & (room == initial)
+                self.lemma(f"renewed_{number}", ~self._was_down | renewed)
 
     # -- the component's registers, for induction -----------------------------------------------
 
@@ -203,6 +267,8 @@ class TransmitterContract(Specification):
         remaining = self.inside.signal("remaining")
         undecided = Signal(range(config.packet_flits + 1), name="flits_undecided")
         self.helper.d.comb += undecided.eq(Mux(two.valid, self._total(two) - 1, left - link.valid))
+        if config.recovers:
+            self._rest(one, two, undecided)
         self.lemma("granted", self.inside.signal("_granted") == Mux(one.valid, one.source, 0))
         self.lemma("taken_is_a_source", ~one.valid | _one_hot(one.source))
         self.lemma("two_is_a_source", ~two.valid | _one_hot(two.source))
@@ -253,6 +319,11 @@ def _one_hot(value):
     return (value != 0) & ((value & (value - 1)) == 0)
 
 
+def _not_renewed(value):
+    """One credit too few where all are in hand again, which is a constant."""
+    return value - 1 if isinstance(value, Const) else value
+
+
 def _of_endpoint(config):
     return TransmitterContract(
         config, channels.endpoint_sources(config), channels.credits_to_switch(config)
@@ -289,6 +360,27 @@ PROOFS = [
         component="Transmitter",
         size=f"sources of a port; {describe(SMALL)}",
         specify=lambda: _of_port(SMALL),
+        quick=False,
+    ),
+    Proof(
+        name="transmitter-of-links-that-go-down",
+        component="Transmitter",
+        size=f"sources of an endpoint; {describe(TENANTS)}",
+        specify=lambda: _of_endpoint(TENANTS),
+        # All credits of a channel must be spent first.
+        fault_depth=18,
+        mutants_depth=8,
+        quick=False,
+        faults=(
+            Fault("credits are not renewed", "credits_6.available", _not_renewed),
+            Fault("is idle too early", "idle", lambda idle: idle | 1),
+        ),
+    ),
+    Proof(
+        name="transmitter-port-of-links-that-go-down",
+        component="Transmitter",
+        size=f"sources of a port; {describe(TENANTS)}",
+        specify=lambda: _of_port(TENANTS),
         quick=False,
     ),
 ]

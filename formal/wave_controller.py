@@ -7,29 +7,72 @@ from amaranth import Const, Mux, Signal
 from hdl.accelerator.wave_controller import WaveController
 
 from .proof import Fault, Proof
-from .sizes import SMALL, describe
+from .sizes import SMALL, TENANTS, describe
 from .specification import Specification
 
 __all__ = ["PROOFS"]
 
 
 class WaveControllerContract(Specification):
-    """A controller against the entries that it holds and the operation that it cuts."""
+    """A controller against the entries that it holds and the operation that it cuts.
+
+    Of several contexts' one, the entries are those of its share, which may change while it is held
+    and has none.
+    """
 
     def __init__(self, config):
         super().__init__(WaveController(config))
         self._config = config
+        self._several = config.contexts > 1
 
     def specify(self, m):
         controller, waves = self.component, self._config.waves
         # `ReadOut` gives entries back in order, and no more than it was given.
         self.assume("releases_what_is_held", ~controller.release | (controller.reading != 0))
-        self._regulate(m, waves)
-        self._hold_entries(m, waves)
+        base, share = Const(0), Const(waves)
+        if self._several:
+            base, share = controller.base, controller.share
+            self._share(base, share)
+        self._regulate(m, waves, share)
+        if self._several:
+            self._hold_share(m, base, share)
+        else:
+            self._hold_entries(m, waves)
         self._reserve_first()
         self._cut_operation(m)
 
-    def _regulate(self, m, waves):
+    def _share(self, base, share):
+        """What `EntryShares` keeps to, by its proof; and what a share and a hold stop."""
+        controller = self.component
+        self.assume("shares_are_entries", base + share <= self._config.waves)
+        stays = (self.past(base, name="base") == base) & (self.past(share, name="share") == share)
+        still = controller.hold & self.past(controller.hold, name="held_before")
+        self.assume("shares_change_while_held", stays | (still & (controller.reading == 0)))
+        self.always(
+            "takes_entries_of_its_share",
+            (controller.reserve.entry >= base) & (controller.reserve.entry < base + share),
+            "An entry that is taken lies in the context's share.",
+            when=controller.reserve.valid,
+            trace=controller.reserve.valid & (base != 0) & (controller.reserve.entry != base),
+        )
+        self.always(
+            "takes_nothing_while_held",
+            ~controller.reserve.valid & ~controller.wants,
+            "A context that is held takes no entry, and wants none.",
+            when=controller.hold,
+            trace=controller.hold & controller.busy,
+        )
+        self.always(
+            "takes_an_entry_that_it_wants",
+            controller.reserve.valid
+            == (controller.wants & controller.issue_ready & controller.waves.ready),
+            "An entry is taken in the cycle in which the wave that wants it can go to all issuers "
+            "and to read-out, and in no other.",
+            when=controller.wants | controller.reserve.valid,
+            trace=controller.reserve.valid,
+        )
+
+    def _regulate(self, m, waves, share):
         controller = self.component
         held = Signal(range(waves + 2))
         m.d.sync += held.eq(held + controller.reserve.valid - controller.release)
@@ -41,10 +84,41 @@ class WaveControllerContract(Specification):
         )
         self.always(
             "reading_waves_never_exceed_k",
-            held <= waves,
-            "Never more than `waves` waves are reading.",
+            held <= share,
+            "Never more than `waves` waves are reading; of several contexts' one, never more than "
+            "its share.",
             trace=held == waves,
         )
+
+    def _hold_share(self, m, base, share):
+        """One entry, whichever it is, in a share that may change."""
+        controller = self.component
+        entry = self.any_constant(range(self._config.waves), "entry")
+        taken, held = Signal(), Signal()
+        ahead = Signal.like(controller.reading)  # entries that are released before it
+        m.d.comb += taken.eq(controller.reserve.valid & (controller.reserve.entry == entry))
+        with m.If(taken):
+            m.d.sync += [held.eq(1), ahead.eq(controller.reading - controller.release)]
+        with m.Elif(held & controller.release):
+            m.d.sync += [held.eq(ahead != 0), ahead.eq(ahead - 1)]
+        released = self.past(held & controller.release & (ahead == 0), name="released")
+        self.always(
+            "no_entry_is_taken_twice",
+            ~held,
+            "An entry is taken only when its wave before was released.",
+            when=taken,
+            trace=taken & released,
+        )
+        newest = self.inside.signal("entry")
+        back = controller.reading - ahead  # entries from it to the newest
+        place, end = entry - base, newest - base
+        around = Mux(end >= back, end - back, end - back + share)
+        in_the_ring = (ahead < controller.reading) & (place == around)
+        self.lemma("held_is_in_the_ring", ~held | in_the_ring)
+        inside = (newest >= base) & (newest < base + share)
+        # Behind a change there is a cycle in which it goes to the new share.
+        self.lemma("newest_is_in_the_share", inside | controller.hold | (share == 0))
+        self.lemma("held_is_in_the_share", (controller.reading == 0) | inside)
 
     def _hold_entries(self, m, waves):
         """One entry, whichever it is."""
@@ -145,12 +219,18 @@ class WaveControllerContract(Specification):
                 left.eq(left - waves.payload.size),
                 done.eq(done + waves.payload.size),
             ]
+        complete = controller.complete
+        if self._several:
+            complete = (complete & ~controller.halt) | controller.force
         self.always(
             "starts_when_the_barrier_is_complete",
-            controller.complete & ~under_way & controller.take,
-            "An operation starts only when its barrier is complete and the one before is cut.",
+            complete & ~under_way & controller.take,
+            "An operation starts only when its barrier is complete and nothing halts it, or it is "
+            "forced; and when the one before is cut.",
             when=starts,
         )
+        if self._several:
+            self._halt(starts)
         self.always(
             "takes_the_barrier_with_an_operation",
             starts,
@@ -171,6 +251,8 @@ class WaveControllerContract(Specification):
             when=waves.valid,
             trace=issued & begun & waves.payload.last & ~failed,
         )
+        if self._config.subsets:
+            self._choose(m, starts)
         for rank in range(self._config.ranks):
             source = Signal.like(controller.sources[rank], name=f"source_{rank}_under_way")
             with m.If(starts):
@@ -189,6 +271,55 @@ class WaveControllerContract(Specification):
         self.lemma("left", ~under_way | (self.inside.signal("remaining") == left))
         self.lemma("slot", ~under_way | (self.inside.signal("operation")[: len(slot)] == slot))
 
+    def _halt(self, starts):
+        controller = self.component
+        self.always(
+            "starts_nothing_while_halted",
+            ~starts & ~controller.take,
+            "While a context is halted no operation starts, whoever has arrived.",
+            when=controller.halt & ~controller.force,
+            trace=controller.halt & ~controller.force & controller.complete,
+        )
+        self.always(
+            "starts_what_is_forced",
+            starts,
+            "An operation that is forced starts, whoever has arrived, once the one before is cut.",
+            when=controller.force & controller.launch.valid & ~controller.busy,
+            trace=starts & controller.halt & ~controller.complete,
+        )
+
+    def _choose(self, m, starts):
+        """Some of the ranks."""
+        controller = self.component
+        launch, waves = controller.launch.payload, controller.waves
+        sources = Signal.like(launch.sources, name="sources_under_way")
+        destinations = Signal.like(launch.destinations, name="destinations_under_way")
+        with m.If(starts):
+            m.d.sync += [sources.eq(launch.sources), destinations.eq(launch.destinations)]
+        self.always(
+            "waves_name_the_ranks_of_their_operation",
+            (waves.payload.sources == sources) & (waves.payload.destinations == destinations),
+            "A wave goes to read-out with the ranks that its operation reads and writes.",
+            when=waves.valid,
+            trace=waves.valid & (sources == 1) & (destinations == 2),
+        )
+        self.always(
+            "asks_the_ranks_of_the_operation",
+            (controller.issue.ranks == sources)
+            & (controller.reserve.ranks == sources)
+            & (controller.sources_of == sources),
+            "The ranks that a wave is asked of, and in whose tables its entry is taken, are those "
+            "that its operation reads.",
+            when=controller.wants | controller.issue.valid,
+        )
+        operation = self.inside.signal("operation")
+        layout = controller.launch.payload.shape()
+        held = layout(operation)
+        self.lemma(
+            "ranks",
+            ~controller.busy | ((held.sources == sources) & (held.destinations == destinations)),
+        )
+
 
 PROOFS = [
     Proof(
@@ -204,5 +335,18 @@ PROOFS = [
             Fault("starts without the barrier", "take", lambda take: Const(1)),
             Fault("asks for the wave before", "issue__address__0", lambda address: address - 1),
         ),
-    )
+    ),
+    Proof(
+        name="wave-controller-of-contexts",
+        component="WaveController",
+        size=describe(TENANTS),
+        specify=lambda: WaveControllerContract(TENANTS),
+        mutants_depth=8,
+        faults=(
+            Fault("takes an entry that it has not", "has_entry", lambda has: Const(1)),
+            Fault("starts at the lowest entry", "entry", lambda entry: entry & 0),
+            Fault("starts without the barrier", "take", lambda take: Const(1)),
+            Fault("asks rank 1 in any case", "issue__ranks", lambda ranks: ranks | 2),
+        ),
+    ),
 ]

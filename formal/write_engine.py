@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from unittest import mock
 
-from amaranth import Mux, Signal
+from amaranth import Const, Mux, Signal
 
 from hdl.config import AXI_MAX_BEATS, AXI_PAGE_BYTES
 from hdl.transport import write_engine
 from hdl.transport.write_engine import WriteEngine
 
 from .proof import BOUNDED, Fault, Proof
-from .sizes import TWO_PAGES, describe
+from .sizes import TWO_PAGES, TWO_PAGES_OF_TENANTS, describe
 from .specification import Specification
 
 __all__ = ["PROOFS"]
 
 
 class _WriteEngine(Specification):
-    """A write engine, and whole packets that come to it."""
+    """A write engine, and whole packets that come to it, or such that are cut."""
 
     def __init__(self, config):
         self._config = config
@@ -38,9 +38,17 @@ class _WriteEngine(Specification):
                 index.eq(Mux(beat.last, 0, index + 1)),
                 before.eq(header),
             ]
+        self._in_packet = in_packet
+        self._pads = Const(0)  # a beat is written that does not come any more
+        last_before = self._last_beat(before)
+        if config.recovers:
+            self._cut(in_packet)
+            with m.If(self._pads):
+                ends = index == last_before
+                m.d.sync += [in_packet.eq(~ends), index.eq(Mux(ends, 0, index + 1))]
+        self._last_before = last_before
         # Of the packet: its last beat, and the last that fits its page, both counted from 0.
         self._last = self._last_beat(header)
-        last_before = self._last_beat(before)
         self._first_flit = header.address[shift : config.address_bits]
         self._page_last = self._last_in_page(header)
         self._page_last_before = self._last_in_page(before)
@@ -58,6 +66,17 @@ class _WriteEngine(Specification):
         self.lemma("in_packet", in_packet == (index != 0))
         inside = (last_before < config.payload_flits) & (index <= last_before)
         self.lemma("packet_goes_on", ~in_packet | inside)
+
+    def _cut(self, in_packet):
+        """What is cut is a packet of which nothing is left in the receiver's queue; and the link
+        does not come back before the engine is idle.
+        """
+        engine = self.component
+        self.assume("cut_with_nothing_left", ~(engine.cut & engine.i.valid))
+        self.assume(
+            "cut_until_idle", ~self.past(engine.cut & ~engine.idle, name="cut") | engine.cut
+        )
+        self._pads = engine.cut & in_packet & (~engine.wvalid | engine.wready)
 
     def _last_beat(self, header):
         """The packet's last beat, counted from its first."""
@@ -155,7 +174,10 @@ class WriteEngineContract(_WriteEngine):
         beat = engine.i.payload
         comes = self._accepts & ~beat.empty
         came = self.past(comes, name="beat_came")
+        padded = self.past(self._pads, name="beat_padded")
         ends = (self._index == self._last) | (self._index == self._page_last)
+        if config.recovers:
+            self._pad(m, came, padded)
         self.always(
             "w_is_stable",
             engine.wvalid
@@ -177,8 +199,8 @@ class WriteEngineContract(_WriteEngine):
         )
         self.always(
             "no_beat_of_nothing",
-            came | self.past(engine.wvalid & ~engine.wready, name="w_is_kept"),
-            "Nothing is offered but beats of packets.",
+            came | padded | self.past(engine.wvalid & ~engine.wready, name="w_is_kept"),
+            "Nothing is offered but beats of packets, and what lacks of one that is cut.",
             when=engine.wvalid,
         )
         covered = []
@@ -202,6 +224,24 @@ class WriteEngineContract(_WriteEngine):
             "to_page_end",
             (self._index == 0) | (left == (self._page_last_before - self._index) % page_flits),
         )
+
+    def _pad(self, m, came, padded):
+        """A packet that is cut."""
+        engine, index = self.component, self._index
+        ends = (index == self._last_before) | (index == self._page_last_before)
+        self.always(
+            "a_cut_packet_is_written_to_its_end",
+            engine.wvalid
+            & (engine.wstrb == 0)
+            & (engine.wlast == self.past(ends, name="ends_padded_burst")),
+            "What a packet that is cut lacks is written a beat a cycle, with no byte strobed, up "
+            "to the last beat of its last burst, WLAST at the end of each.",
+            when=padded,
+            trace=padded & engine.wlast,
+        )
+        self.lemma("under_way", self.inside.signal("under_way") == self._in_packet)
+        left = self.inside.signal("left")
+        self.lemma("left", ~self._in_packet | (left == self._last_before + 1 - index))
 
     def _room(self, m):
         engine = self.component
@@ -238,6 +278,15 @@ class WriteEngineContract(_WriteEngine):
             "16.",
             trace=under_way == most,
         )
+        if self._config.recovers:
+            waits = self._in_packet | engine.awvalid | engine.wvalid
+            self.always(
+                "idle_when_nothing_is_here",
+                engine.idle == (~waits & (under_way == 0)),
+                "An engine is idle when it has no packet under way, no address and no beat to "
+                "offer, and no packet unanswered, and only then.",
+                trace=engine.idle & self.past(engine.cut & (under_way == 1), name="cut_one"),
+            )
         room, late = inside.signal("room"), inside.signal("answered")
         self.lemma("room", room + late + under_way == most)
 
@@ -337,6 +386,18 @@ PROOFS = [
             Fault("WLAST at a packet's end only", "wlast", lambda last: last & 0),
             Fault("bytes beyond the end are strobed", "end", lambda end: end & 0),
             Fault("an address is dropped while it waits", "awvalid", lambda valid: valid & 0),
+        ),
+    ),
+    Proof(
+        name="write-engine-of-links-that-go-down",
+        component="WriteEngine",
+        size=describe(TWO_PAGES_OF_TENANTS),
+        specify=lambda: WriteEngineContract(TWO_PAGES_OF_TENANTS),
+        trace_depth=45,
+        quick=False,
+        faults=(
+            Fault("idle with answers owed", "idle", lambda idle: idle | 1),
+            Fault("pads one beat too few", "left", lambda left: left - 1),
         ),
     ),
     Proof(

@@ -1,4 +1,7 @@
-"""`WriteTracker`: a wave leaves its write phase only when every write of it is acknowledged."""
+"""`WriteTracker`: a wave leaves its write phase only when every write of it is acknowledged.
+
+Where contexts recover, it may be flushed instead.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from hdl.accelerator.write_tracker import WriteTracker
 from hdl.interfaces import Response
 
 from .proof import Fault, Proof
-from .sizes import SMALL, TINY, describe
+from .sizes import SMALL, TENANTS, TINY, describe
 from .specification import Specification
 
 __all__ = ["PROOFS"]
@@ -103,6 +106,8 @@ class WriteTrackerContract(Specification):
             answered &= tracker.acknowledged_slot[port] == slot
             counts = answered & (unanswered != 0)
             packet = open_wave & tracker.packet
+            if self._config.subsets:
+                packet &= tracker.ranks[port]
             m.d.sync += unanswered.eq(Mux(begins, 0, unanswered) + packet - counts)
             owed.append(unanswered != 0)
             error = tracker.response[port].as_value() > Response.EXOKAY.value
@@ -122,12 +127,30 @@ class WriteTrackerContract(Specification):
             )
             counts_inside = Array(self._counts(port))
             self.lemma(f"followed_{port}", ~following | (unanswered == counts_inside[slot]))
+        flush = tracker.flush if self._config.recovers else Const(0)
         self.always(
             "retires_only_when_all_acknowledged",
-            closed & ~Cat(owed).any(),
-            "A wave retires only when it was closed and no write of it is unanswered, at any port.",
+            closed & (~Cat(owed).any() | flush),
+            "A wave retires only when it was closed and no write of it is unanswered, at any port, "
+            "or it is flushed.",
             when=ends,
         )
+        is_next = following & closed & (ahead == 0)
+        self.always(
+            "retires_once_all_acknowledged",
+            tracker.retire,
+            "The oldest wave retires as soon as it is closed and no write of it is unanswered, and "
+            "when it is flushed.",
+            when=is_next & (~Cat(owed).any() | flush),
+        )
+        if self._config.recovers:
+            self.always(
+                "tells_whose_answers_are_late",
+                tracker.late == Cat(owed),
+                "`late` are the ports that owe an answer to the oldest wave, once it is closed.",
+                when=is_next,
+                trace=is_next & (Cat(owed) == 2),
+            )
         self.always(
             "retires_as_what_it_was",
             (tracker.retire_operation == operation)
@@ -193,7 +216,7 @@ PROOFS = [
         component="WriteTracker",
         size=describe(config),
         specify=lambda config=config: WriteTrackerContract(config),
-        quick=name == "small",
+        quick=name != "tiny",
         faults=faults,
     )
     for name, config, faults in (
@@ -207,5 +230,14 @@ PROOFS = [
             ),
         ),
         ("tiny", TINY, ()),
+        (
+            "of-contexts",
+            TENANTS,
+            (
+                Fault("port 1 is not waited for", "nothing_owed_1", lambda free: Const(1)),
+                Fault("answers are waited for behind a flush", "gone", lambda gone: gone & 0),
+                Fault("port 1 is never late", "late", lambda late: late & 1),
+            ),
+        ),
     )
 ]
