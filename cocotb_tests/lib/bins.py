@@ -148,7 +148,17 @@ BINS: dict[str, Group] = {
     ),
     "barrier.arrival": Group(
         "arrivals against the barrier's epoch",
-        ("current epoch", "next epoch", "second", "far epoch", "several in a cycle"),
+        (
+            "current epoch", "next epoch", "second", "far epoch", "no member",
+            "several in a cycle",
+        ),
+    ),
+    "barrier.members": Group(
+        "ranks that belong to the barrier", ("none", "one", "some", "all", "without rank 0")
+    ),
+    "barrier.change": Group(
+        "arrivals for the epoch when other ranks become members",
+        ("nobody has arrived", "some have arrived"),
     ),
     "barrier.take": Group("start of an operation", ("alone", "beside an arrival")),
     "wave_table.size": Group(
