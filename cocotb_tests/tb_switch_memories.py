@@ -121,6 +121,8 @@ class MemoriesBench(Bench):
             # The longest is long enough for as many waves to wait as the switch lets.
             memory.write_latency = draw.choice((1, 2, draw.randint(1, 60), draw.randint(200, 400)))
             memory.single_ported = draw.random() < 0.3
+            memory.out_of_order = draw.random() < 0.5
+            memory.interleaved = draw.random() < 0.5
             memory.read_error = lambda burst, beat: OKAY
             memory.write_error = lambda burst: OKAY
         self.occupancy.reading = self.occupancy.writing = 0

@@ -70,7 +70,15 @@ BINS: dict[str, Group] = {
     ),
     "endpoint.stalls": Group("idle of the link x back-pressure of the memory", STALLS),
     "endpoint.memory": Group(
-        "how the memory answers", ("two ports", "single-ported", "cocotbext-axi")
+        "how the memory answers: write beats beside waiting reads, or shut out by them",
+        ("two ports", "single-ported", "cocotbext-axi"),
+    ),
+    "endpoint.liberty": Group(
+        "what the memory may do to reads of several IDs, while more than one waits",
+        _crossed(("as asked", "any"), ("whole", "mixed")),
+    ),
+    "endpoint.last_beat": Group(
+        "RLAST of a memory that breaks AXI4", ("never", "always", "by chance")
     ),
     "endpoint.latency": Group(
         "cycles of the memory's reads", _every("1", "2-4", "5-16", "17+")
