@@ -125,6 +125,10 @@ BINS: dict[str, Group] = {
         "how an operation ended",
         ("OK", "READ_SLVERR", "READ_DECERR", "WRITE_SLVERR", "WRITE_DECERR"),
     ),
+    "switch.failed_waves": Group(
+        "waves of an operation that ended with an error",
+        ("new before the error", "old", "new behind the error"),
+    ),
     "switch.memory_stalls": Group("back-pressure of a rank's memory", SHAPES),
     "switch.link_stalls": Group("idle x back-pressure of the ranks' links", STALLS),
     "switch.answers": Group("order of a rank's answers", ("in order", "any order")),
