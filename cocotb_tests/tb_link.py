@@ -88,6 +88,6 @@ async def latency_after_latency(bench: LinkBench, case: Case):
     came = bench.came[start:]
     # In the cycle of the change itself what was to come then may still come.
     for what, place, bits in (("valid", 0, 1), ("flits", 1, 71), ("credits", 2, 8)):
-        expected = golden([entry[place] for entry in wanted[1:]], bits)
+        expected = golden([entry[place] for entry in wanted[1:]], bits, what=what)
         compare(what, [entry[place] for entry in came[1:]], expected)
     coverage.hit_stalls("link.idle", (shape, sum(not valid for valid, _, _ in sent[:CYCLES])))

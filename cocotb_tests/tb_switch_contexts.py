@@ -11,7 +11,7 @@ from .lib.packets import DECERR, OKAY, SLVERR
 from .lib.ranks import Host, RankProgram
 from .lib.scenario import Case, scenario
 from .lib.scoreboard import compare
-from .tb_switch_packets import LIMIT, PacketsBench
+from .tb_switch_packets import LIMIT, LONG, PacketsBench
 
 
 class Tenant:
@@ -164,7 +164,8 @@ async def an_error_of_one(bench: ContextsBench, case: Case):
     await bench.begin(case)
     failing = draw.choice(bench.tenants)
     for tenant in bench.tenants:
-        tenant.sequence.draw(draw, 2, shortest=config.flit_bytes)
+        edge = draw.choice((None, *LONG))
+        tenant.sequence.draw(draw, 2, shortest=config.flit_bytes, edge=edge)
     operation = failing.sequence.operations[0]
     rank, code = draw.randrange(config.ranks), draw.choice((SLVERR, DECERR))
     base = operation.addresses["source"][rank]

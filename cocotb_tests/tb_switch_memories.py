@@ -19,6 +19,8 @@ from .lib.ranks import Host, RankProgram
 from .lib.scenario import Case, scenario
 from .lib.scoreboard import compare
 
+#: Of operations that fail, since more than one wave can tell what became of the others.
+LONG = (("two waves", 0), ("two waves", 1), ("two waves", 1))
 LIMIT = 60_000
 #: Longest delay of a rank's arrival, in cycles.
 SKEW = 300
@@ -203,7 +205,7 @@ async def errors_of_memories(bench: MemoriesBench, case: Case):
     """
     draw, sequence, config = case.draw, bench.sequence, bench.config
     await bench.settle(case)
-    sequence.draw(draw, 2, shortest=config.flit_bytes)
+    sequence.draw(draw, 2, shortest=config.flit_bytes, edge=draw.choice((None, *LONG)))
     failing = sequence.operations[0]
     rank = draw.randrange(config.ranks)
     code = draw.choice((SLVERR, DECERR))

@@ -135,7 +135,7 @@ class ControllerBench(Bench):
             for rank, source in enumerate(launch.scale_sources):
                 pieces[f"scale_address__{rank}"] = source + step * config.scale_chunk_bytes
         got = [ports.get(f"issue__{name}") for name in pieces]
-        compare(f"issue of {', '.join(pieces)}", got, list(pieces.values()))
+        compare(f"issue of {', '.join(pieces)}", got, golden(list(pieces.values()), 1))
         absent = 0
         for first, count, length in (
             (0, config.packets_per_wave, size),
@@ -144,7 +144,7 @@ class ControllerBench(Bench):
             for packet in range(count):
                 absent |= int(length <= packet * config.payload_bytes) << first + packet
         got = [ports.get(f"reserve__{name}") for name in ("entry", "generation", "absent")]
-        compare("reserve", got, [self.entry, self.generation, absent])
+        compare("reserve", got, golden([self.entry, self.generation, absent], 1))
 
     # -- what is driven in the next cycle -------------------------------------------------------
 

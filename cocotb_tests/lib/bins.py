@@ -127,7 +127,10 @@ BINS: dict[str, Group] = {
     ),
     "switch.failed_waves": Group(
         "waves of an operation that ended with an error",
-        ("new before the error", "old", "new behind the error"),
+        (
+            "new before the error", "with a read error", "with a write error",
+            "old behind a read error", "old behind a write error", "new behind a write error",
+        ),
     ),
     "switch.memory_stalls": Group("back-pressure of a rank's memory", SHAPES),
     "switch.link_stalls": Group("idle x back-pressure of the ranks' links", STALLS),

@@ -311,12 +311,13 @@ class Sequence:
             first_old = wave + 1
             while first_old < waves and self._is_new(operation, first_old):
                 first_old += 1
-        if wave:
-            coverage.hit("switch.failed_waves", "new before the error")
-        if first_old < waves:
-            coverage.hit("switch.failed_waves", "old")
-        if first_old > wave + 1:
-            coverage.hit("switch.failed_waves", "new behind the error")
+        kind = "read" if refused is None else "write"
+        seen = {"new before the error": wave > 0, f"with a {kind} error": True}
+        seen[f"old behind a {kind} error"] = max(first_old, wave + 1) < waves
+        seen["new behind a write error"] = first_old > wave + 1
+        for name, was in seen.items():
+            if was:
+                coverage.hit("switch.failed_waves", name)
         for number in range(first_old, waves):
             for rank, part in self._parts(operation, number):
                 self.expected[rank][part] = before[rank][part]
@@ -349,7 +350,7 @@ class Sequence:
         """Every byte of every memory."""
         for rank, memory in enumerate(self.memories):
             wanted = self.expected[rank]
-            moved = golden(self._written(wanted, rank))
+            moved = golden(self._written(wanted, rank), what=f"context {self.context}, rank {rank}")
             compare(f"rank {rank}: results", self._written(memory, rank), moved)
             own = self._own()
             different = self.start + np.flatnonzero(memory[own] != wanted[own])
