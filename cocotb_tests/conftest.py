@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ from hdl.config import SwitchConfig
 
 #: Seed of a run that names none, so that everybody's is the same.
 DEFAULT_SEED = 1
+#: What pyproject.toml leaves out, unless `-m` says otherwise.
+NOT_LONG = "not long"
 DEFAULT_FOLDER = Path("build") / "cocotb"
 
 
@@ -53,8 +56,59 @@ def pytest_generate_tests(metafunc):
     if "simulate" in metafunc.fixturenames:
         asked = metafunc.config.getoption("--sim")
         marked = next(metafunc.definition.iter_markers("simulators"), None)
-        names = [n for n in (marked.args if marked else SIMULATORS) if asked in (n, "both")]
+        runs_on = marked.args if marked else SIMULATORS
+        names = [name for name in runs_on if asked in (name, "both")]
+        if not names:
+            reason = f"runs on {' and '.join(runs_on)} only"
+            names = [pytest.param(asked, marks=pytest.mark.skip(reason=reason))]
         metafunc.parametrize("simulate", names, indirect=True)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(config, items):
+    """Whoever names a bench gets it, be it marked long; or reads why nothing of it can run."""
+    long_left_out = config.option.markexpr == NOT_LONG
+    if not (_named(config) and any(map(_simulates, items))):
+        return (yield)
+    # Of a bench that is left with nothing but long tests these are run, so they must be seen here.
+    config.option.markexpr = "" if long_left_out else config.option.markexpr
+    try:
+        result = yield
+    finally:
+        config.option.markexpr = NOT_LONG if long_left_out else config.option.markexpr
+    chosen = [item for item in items if not (long_left_out and item.get_closest_marker("long"))]
+    have = {item.path for item in chosen if _runs(item)}
+    kept = [item for item in items if item in chosen or (_runs(item) and item.path not in have)]
+    if any(map(_simulates, items)) and not any(map(_runs, kept)):
+        raise pytest.UsageError(
+            f"--sim {config.getoption('--sim')}: no bench of those that were named runs on it"
+        )
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = kept
+    return result
+
+
+def _named(config) -> bool:
+    """Whether the command line names benches, or a file of them."""
+    paths = [argument.partition("::")[0] for argument in config.args]
+    return bool(config.option.keyword) or any(path.endswith(".py") for path in paths)
+
+
+def _simulates(item) -> bool:
+    return "simulate" in getattr(item, "fixturenames", ())
+
+
+def _runs(item) -> bool:
+    return _simulates(item) and item.get_closest_marker("skip") is None
+
+
+def again(test: str, option: Callable[[str], object]) -> str:
+    """The command that runs a test as this one does, its seed apart."""
+    command = [f"pytest '{test}' -m ''"]
+    if option("--cases") is not None:
+        command.append(f"--cases {option('--cases')}")
+    command += [name for name in ("--corrupt-golden", "--verilog-coverage") if option(name)]
+    return " ".join(command)
 
 
 @pytest.fixture
@@ -62,7 +116,9 @@ def simulate(request):
     """Runs a cocotb module on a component; fails where one of its tests does, or none ran.
 
     Called with the component's name, its configuration, and the module; `scale` multiplies the
-    number of cases, `verilog` is a folder in place of what `hdl.build` makes. Gives the outcome.
+    number of cases, or `cases` is that number; `verilog` is a folder in place of what `hdl.build`
+    makes. With `corrupt` golden is wrong at that place of each test, from 1, and tests are to fail:
+    the caller looks whether they did. Gives the outcome.
     """
     option = request.config.getoption
     simulator = request.param
@@ -74,16 +130,17 @@ def simulate(request):
         *,
         scale: int = 1,
         verilog: Path | None = None,
-        expect_failure: bool = False,
+        cases: int | None = None,
+        corrupt: int = 0,
     ):
-        named = f"{request.node.name}".replace("/", "-")
-        cases = option("--cases")
-        corrupt = option("--corrupt-golden") or expect_failure
-        command = f"pytest '{request.node.nodeid}' -m ''"
+        named = f"{request.node.name}".replace("/", "-") + (f"-{corrupt}" if corrupt else "")
+        cases = option("--cases") or cases
+        expect_failure = bool(corrupt)
+        corrupt = corrupt or int(option("--corrupt-golden"))
         environment = {
             "TIDEGATE_CASES": str(scale) if cases is None else f"={cases}",
-            "TIDEGATE_CORRUPT_GOLDEN": str(int(corrupt)),
-            "TIDEGATE_COMMAND": command,
+            "TIDEGATE_CORRUPT_GOLDEN": str(corrupt),
+            "TIDEGATE_COMMAND": again(request.node.nodeid, option),
         }
         started = time.perf_counter()
         outcome = run(
@@ -106,7 +163,7 @@ def simulate(request):
             simulator=simulator,
             seed=option("--seed"),
             seconds=time.perf_counter() - started,
-            corrupted=corrupt,
+            corrupted=bool(corrupt),
         )
         if option("--waves"):
             print(f"waveform: {results.waveform(outcome.folder)}")  # shown with -s

@@ -45,10 +45,9 @@ async def requests_and_writes(bench: CoreBench, case: Case):
     """Both kinds beside each other, under every pair of stalls."""
     draw, config = case.draw, bench.config
     idle, drain = case.choose(pairs())
-    coverage.hit("core_stub.stalls", f"{idle}x{drain}")
     asked: dict[str, list[Packet]] = {}
     for name, (message_class, _, _) in KINDS.items():
-        bench.sources[name].idle = pattern(idle, draw)
+        bench.sources[name].idle, bench.sources[name].held = pattern(idle, draw), 0
         bench.sinks[name].set_drain(pattern(drain, draw), pattern(drain, draw))
         asked[name] = []
         for _ in range(draw.randint(3, 10)):
@@ -59,6 +58,9 @@ async def requests_and_writes(bench: CoreBench, case: Case):
             coverage.hit("core_stub.request", "read" if not flits else "write")
         bench.sinks[name].expected = len(asked[name])
     await bench.finish(limit=LIMIT)
+    held = sum(source.held for source in bench.sources.values())
+    withheld = sum(sink.held for sink in bench.sinks.values())
+    coverage.hit_stalls("core_stub.stalls", (idle, held), (drain, withheld))
     for name, (_, _, answer_class) in KINDS.items():
         answers = bench.sinks[name].take()
         wanted = [

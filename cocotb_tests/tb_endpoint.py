@@ -97,8 +97,7 @@ class EndpointBench(Bench):
 
     def settle(self, case: Case):
         """How everything goes in this case: stalls, latencies, one port or two."""
-        idle, drain = case.choose(pairs())
-        coverage.hit("endpoint.stalls", f"{idle}x{drain}")
+        idle, drain = self.stalls = case.choose(pairs())
         draw = case.draw
         self.peer.idle, self.peer.drain = pattern(idle, draw), pattern(drain, draw)
         self.arrivals.idle = pattern(idle, draw)
@@ -107,11 +106,30 @@ class EndpointBench(Bench):
         memory.willing = {name: pattern(drain, draw) for name in ("ar", "r", "aw", "w", "b")}
         memory.read_latency = draw.choice((1, draw.randint(2, 4), draw.randint(5, 30)))
         memory.write_latency = draw.choice((1, draw.randint(2, 20)))
-        coverage.hit("endpoint.latency", coverage.range_bin(memory.read_latency, 0, 1, 4, 16))
         memory.single_ported = draw.random() < 0.3
-        coverage.hit("endpoint.memory", "single-ported" if memory.single_ported else "two ports")
+        # With one ID neither lets anything change places; with several it would.
+        memory.out_of_order = draw.random() < 0.5
+        memory.interleaved = draw.random() < 0.5
         memory.read_error = lambda burst, beat: OKAY
         memory.write_error = lambda burst: OKAY
+        memory.last_beat = lambda last: last
+        memory.forget()
+        self.peer.forget()
+
+    def observe(self):
+        """Coverage of what happened since `settle`."""
+        memory, (idle, drain) = self.memory, self.stalls
+        coverage.hit_stalls("endpoint.stalls", (idle, self.peer.held), (drain, memory.held))
+        if memory.shut_out:
+            coverage.hit("endpoint.memory", "single-ported")
+        if memory.beside:
+            coverage.hit("endpoint.memory", "two ports")
+        if memory.deep:
+            coverage.hit("endpoint.latency", coverage.range_bin(memory.read_latency, 0, 1, 4, 16))
+        if memory.deep > 1:
+            order = "any" if memory.out_of_order else "as asked"
+            beats = "mixed" if memory.interleaved else "whole"
+            coverage.hit("endpoint.liberty", f"{order}x{beats}")
 
     def fill(self, draw: random.Random):
         """Other contents than before."""
@@ -254,8 +272,14 @@ def _length(draw: random.Random, size: int, most: int) -> int:
 @scenario(EndpointBench, cases=len(SHAPES) ** 2)
 async def reads_writes_and_arrivals(bench: EndpointBench, case: Case):
     """Each has its answers, in order, whatever else goes on and however everything stalls."""
-    draw, config = case.draw, bench.config
     bench.settle(case)
+    await _traffic(bench, case)
+    bench.observe()
+
+
+async def _traffic(bench: EndpointBench, case: Case):
+    """Some of everything at once, and all of it compared."""
+    draw, config = case.draw, bench.config
     bench.fill(draw)
     contents = bench.data.copy()
     size, most = config.flit_bytes, config.payload_bytes
@@ -287,6 +311,23 @@ async def reads_writes_and_arrivals(bench: EndpointBench, case: Case):
     for write in writes:
         bench.apply(contents, write)
     compare("memory", bench.data, golden(contents))
+
+
+@scenario(EndpointBench, cases=6)
+async def last_beats_are_counted(bench: EndpointBench, case: Case):
+    """The endpoint counts beats: a memory whose RLAST is wrong changes nothing."""
+    draw = case.draw
+    bench.settle(case)
+    kind = case.choose(("never", "always", "by chance"))
+    bench.memory.last_beat = {
+        "never": lambda last: False,
+        "always": lambda last: True,
+        "by chance": lambda last: draw.random() < 0.5,
+    }[kind]
+    before = len(bench.memory.read_responses)
+    await _traffic(bench, case)
+    if len(bench.memory.read_responses) > before:
+        coverage.hit("endpoint.last_beat", kind)
 
 
 @scenario(EndpointBench, cases=8)
@@ -332,6 +373,7 @@ async def responses_of_the_memory(bench: EndpointBench, case: Case):
         coverage.hit("endpoint.write_response", "x".join(names))
         number += bursts
     bench.check_writes(writes, statuses)
+    bench.observe()
 
 
 @scenario(EndpointBench, cases=4, moves_data=False)
@@ -344,9 +386,10 @@ async def answers_to_arrivals(bench: EndpointBench, case: Case):
         header = random_identity(draw) | dict(message_class=WRITE_RESPONSE, status=code)
         bench.peer.send(Packet(header | dict(inc=1)))
         bench.peer.send(Packet(header | dict(inc=0)))
-        coverage.hit("endpoint.arrival", RESPONSE_NAMES[code])
     await bench.finish(limit=LIMIT)
     compare("answers", bench.arrivals.answers, codes)
+    for code in bench.arrivals.answers:
+        coverage.hit("endpoint.arrival", RESPONSE_NAMES[code])
     bench.arrivals.answers.clear()
 
 
@@ -362,7 +405,6 @@ class RamBench(EndpointBench):
 async def with_a_memory_by_others(bench: RamBench, case: Case):
     """Write, then read the same place back, at cocotbext-axi's memory."""
     draw, config, peer = case.draw, bench.config, bench.peer
-    coverage.hit("endpoint.memory", "cocotbext-axi")
     idle, drain = case.choose(pairs())
     peer.idle, peer.drain = pattern(idle, draw), pattern(drain, draw)
     size, most = config.flit_bytes, config.payload_bytes
@@ -383,5 +425,6 @@ async def with_a_memory_by_others(bench: RamBench, case: Case):
     peer.send(*reads)
     await bench.finish(limit=LIMIT)
     bench.check_reads(reads, contents)
-    compare("memory", bench.ram.read(0, len(contents)), contents.tobytes())
+    compare("memory", bench.ram.read(0, len(contents)), golden(contents.tobytes(), 8))
+    coverage.hit("endpoint.memory", "cocotbext-axi")
     peer.expected = 0

@@ -84,7 +84,8 @@ async def everything_at_once(bench: PortBench, case: Case):
     """All kinds of packets both ways, under every pair of stalls; ordinary ones are refused."""
     draw, config, peer = case.draw, bench.config, bench.peer
     idle, drain = case.choose(pairs())
-    coverage.hit("port.stalls", f"{idle}x{drain}")
+    peer.forget()
+    bench.sinks["arrivals"].held = 0
     peer.idle, peer.drain = pattern(idle, draw), pattern(drain, draw)
     bench.sinks["arrivals"].drain = pattern(drain, draw)
     out: dict[str, list[Packet]] = {}
@@ -126,6 +127,9 @@ async def everything_at_once(bench: PortBench, case: Case):
         check(name, _packets(sink.take()), into[name])
     _check_sent(peer, out)
     _check_refusals(peer, ordinary)
+    held = peer.held + sum(source.held for source in bench.sources.values())
+    withheld = peer.withheld + bench.sinks["arrivals"].held
+    coverage.hit_stalls("port.stalls", (idle, held), (drain, withheld))
     peer.expected = 0
 
 

@@ -77,8 +77,8 @@ def _operands(draw: random.Random, kind: str, format: str, shape) -> np.ndarray:
 async def sums(bench: ReducerBench, case: Case):
     """Values, signs of zeros, NaN and overflow; lanes left out; ranks left out."""
     draw, config = case.draw, bench.config
-    bench.source.idle = pattern(case.choose(SHAPES), draw)
-    coverage.hit("reducer.idle", case.choose(SHAPES))
+    shape = case.choose(SHAPES)
+    bench.source.idle, bench.source.held = pattern(shape, draw), 0
     wanted = []
     for _ in range(draw.randint(4, 12)):
         format = draw.choice(config.sum_formats)
@@ -104,6 +104,7 @@ async def sums(bench: ReducerBench, case: Case):
         wanted.append((bits, status_bits))
     bench.sink.expected = len(wanted)
     await bench.finish(limit=LIMIT)
+    coverage.hit_stalls("reducer.idle", (shape, bench.source.held))
     got = bench.sink.take()
     data = b"".join(flit["data"].to_bytes(config.flit_bytes, "little") for flit in got)
     bits = golden(np.concatenate([bits for bits, _ in wanted]))

@@ -6,7 +6,7 @@ import cocotb
 from cocotbext.axi import AxiResp
 
 from .lib import coverage
-from .lib.axi_partner import axi_lite_master
+from .lib.axi_partner import LiteAnswers, axi_lite_master
 from .lib.bench import Bench
 from .lib.patterns import SHAPES, pattern
 from .lib.scenario import Case, scenario
@@ -18,16 +18,22 @@ PAGE_SHIFT = 10
 PAGES, WORDS = (0, 1, 16), 40
 #: Cycles from a strobe to the banks' answer.
 ANSWER = 2
+LIMIT = 1000
 
 
 class Banks:
-    """Registers as a dictionary, answering two cycles after the strobe."""
+    """Registers as a dictionary, answering two cycles after the strobe.
+
+    Members
+    -------
+    reads, writes : strobes so far
+    """
 
     def __init__(self, ports):
         self._ports = ports
         self.words = {(page, word): 0 for page in PAGES for word in range(WORDS)}
         self._answers = [(0, 0)] * ANSWER
-        self.writes = 0
+        self.reads = self.writes = 0
 
     def cycle(self):
         ports = self._ports
@@ -35,6 +41,7 @@ class Banks:
         answer = (0, 0)
         if ports.get("bus__write") or ports.get("bus__read"):
             answer = (int(place in self.words), 0)
+        self.reads += ports.get("bus__read")
         if ports.get("bus__write"):
             self.writes += 1
             if place in self.words:
@@ -56,11 +63,12 @@ class BridgeBench(Bench):
     def __init__(self, dut):
         super().__init__(dut)
         self.banks = self.add(Banks(self.ports))
+        self.answers = self.add(LiteAnswers(self.ports, "axil"))
         self.master = axi_lite_master(dut, "axil")
 
     async def access(self, coroutine):
         task = cocotb.start_soon(coroutine)
-        await self.until(task.done, limit=1000, what="a register access")
+        await self.until(task.done, limit=LIMIT, what="a register access")
         return task.result()
 
 
@@ -69,13 +77,14 @@ async def accesses(bench: BridgeBench, case: Case):
     """Reads, writes and partial writes, known addresses and others, every channel stalling."""
     draw, banks, master = case.draw, bench.banks, bench.master
     shape = case.choose(SHAPES)
-    coverage.hit("registers.stalls", shape)
     for channel in (
         master.write_if.aw_channel, master.write_if.w_channel, master.write_if.b_channel,
         master.read_if.ar_channel, master.read_if.r_channel,
     ):  # fmt: skip
         channel.set_pause_generator(not go for go in pattern(shape, draw))
     model = dict(banks.words)
+    reads, writes = banks.reads, banks.writes
+    asked = written = bench.answers.held = 0
     for _ in range(12):
         known = draw.random() < 0.8
         page = draw.choice(PAGES) if known else draw.choice((2, 15, 63))
@@ -83,7 +92,10 @@ async def accesses(bench: BridgeBench, case: Case):
         known = (page, word) in model
         address = page << PAGE_SHIFT | word * WORD_BYTES
         kind = draw.choice(("read", "write", "partial write"))
-        coverage.hit("registers.access", f"{kind}x{'known' if known else 'unknown'}")
+        reads += kind == "read"
+        writes += kind == "write"
+        asked += kind == "read"
+        written += kind != "read"
         if kind == "read":
             answer = await bench.access(master.read(address, WORD_BYTES))
             expected = golden([model.get((page, word), 0)], 32)
@@ -97,4 +109,9 @@ async def accesses(bench: BridgeBench, case: Case):
         if known and kind == "partial write":
             wanted = AxiResp.SLVERR
         compare(f"response of a {kind} at {address:#x}", [answer.resp], [wanted])
+        coverage.hit("registers.access", f"{kind}x{'known' if known else 'unknown'}")
+    await bench.finish(limit=LIMIT)
+    coverage.hit_stalls("registers.stalls", (shape, bench.answers.held))
+    compare("answers", bench.answers.take(), [asked, written])
+    compare("strobes", [banks.reads, banks.writes], [reads, writes])
     compare("registers", sorted(banks.words.items()), sorted(model.items()))

@@ -6,12 +6,12 @@ import itertools
 from functools import partial
 
 from .lib import coverage
-from .lib.operations import CODES, Sequence, flag_word
+from .lib.operations import CODES, Sequence, check_flags
 from .lib.packets import DECERR, OKAY, SLVERR
 from .lib.ranks import Host, RankProgram
 from .lib.scenario import Case, scenario
 from .lib.scoreboard import compare
-from .tb_switch_packets import LIMIT, PacketsBench
+from .tb_switch_packets import LIMIT, LONG, PacketsBench
 
 
 class Tenant:
@@ -69,14 +69,15 @@ class Tenant:
                 wait = delay + place * skew if number == 0 else 0
                 self.programs[rank].add(operation.epoch, wait)
 
-    def check(self):
-        """Every byte of its part of every memory, and each rank's last flag."""
+    def check(self, **failures: int):
+        """Every byte of its part of every memory, and each rank's flags.
+
+        The first operation ended with these `failures`.
+        """
         self.sequence.check()
-        if not self.sequence.operations:
-            return
-        last = flag_word(self.sequence.operations[-1].epoch, context=self.number)
-        words = [program.flags[-1] for program in self.programs]
-        compare(f"context {self.number}: last flags", words, [last] * len(words))
+        words = self.sequence.flag_words(**failures)
+        for rank, program in enumerate(self.programs):
+            check_flags(f"context {self.number}: flags of rank {rank}", program.flags, words)
 
     def forget(self):
         """The flags that have been seen."""
@@ -103,17 +104,17 @@ class ContextsBench(PacketsBench):
         for rank in self.ranks:
             rank.served.clear()
 
-    async def end(self):
-        """Wait for all, compare all."""
-        await self.finish(limit=LIMIT)
+    async def end(self, failures: dict[int, dict[str, int]] | None = None):
+        """Compare all that has ended; `failures` are those of contexts' first operations."""
         for tenant in self.tenants:
-            tenant.check()
+            tenant.check(**(failures or {}).get(tenant.number, {}))
             tenant.forget()
         compare("answers to arrivals", [a for rank in self.ranks for a in rank.answers if a], [])
         compare("stray", [await self.tenants[0].host.read("stray_responses")], [0])
 
     def cover(self):
         """How the contexts' packets came to the ranks."""
+        self.observe()
         for rank in self.ranks:
             turns = len(list(itertools.groupby(rank.served)))
             both = len(set(rank.served)) > 1
@@ -136,6 +137,7 @@ async def operations_of_both(bench: ContextsBench, case: Case):
     first = draw.randrange(2)
     bench.tenants[first].arrive(case, 0)
     bench.tenants[1 - first].arrive(case, late)
+    await bench.finish(limit=LIMIT)
     await bench.end()
     bench.cover()
 
@@ -150,6 +152,7 @@ async def one_alone(bench: ContextsBench, case: Case):
     idle.sequence.draw(draw, 0)
     await busy.post()
     busy.arrive(case, 0)
+    await bench.finish(limit=LIMIT)
     await bench.end()
     bench.cover()
 
@@ -161,30 +164,23 @@ async def an_error_of_one(bench: ContextsBench, case: Case):
     await bench.begin(case)
     failing = draw.choice(bench.tenants)
     for tenant in bench.tenants:
-        tenant.sequence.draw(draw, 2, shortest=config.flit_bytes)
+        edge = draw.choice((None, *LONG))
+        tenant.sequence.draw(draw, 2, shortest=config.flit_bytes, edge=edge)
     operation = failing.sequence.operations[0]
     rank, code = draw.randrange(config.ranks), draw.choice((SLVERR, DECERR))
     base = operation.addresses["source"][rank]
-    target = base + draw.randrange(operation.length)
+    offset = draw.randrange(operation.length)
+    before = [memory.copy() for memory in failing.sequence.memories]
 
     def read_status(address: int) -> int:
-        return code if address <= target < address + config.flit_bytes else OKAY
+        return code if address <= base + offset < address + config.flit_bytes else OKAY
 
     bench.ranks[rank].read_status = read_status
     for tenant in bench.tenants:
         await tenant.post()
         tenant.arrive(case, 0)
     await bench.finish(limit=LIMIT)
+    failing.sequence.expect_failure(operation, before, offset)
     name = "READ_SLVERR" if code == SLVERR else "READ_DECERR"
-    words = [w for p in failing.programs for w in p.flags if w & 0xFFFFFFFF == operation.epoch]
-    word = flag_word(operation.epoch, CODES[name], rank, failing.number)
-    compare("flags", words, [word] * config.ranks)
-    # Of the operation that failed each wave may be old or new: all the rest is compared.
-    sequence = failing.sequence
-    for number, memory in enumerate(sequence.memories):
-        place = operation.addresses["destination"][number]
-        part = slice(place, place + operation.length)
-        sequence.expected[number][part] = memory[part]
-    sequence.operations = sequence.operations[1:]
-    await bench.end()
+    await bench.end({failing.number: dict(code=CODES[name], rank=rank)})
     bench.cover()

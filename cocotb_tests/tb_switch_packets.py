@@ -7,7 +7,7 @@ import itertools
 from .lib import coverage, credits
 from .lib.bench import Bench
 from .lib.configs import current
-from .lib.operations import CODES, Sequence, flag_word
+from .lib.operations import CODES, Sequence, check_flags, flag_word
 from .lib.packet_rank import PacketRank
 from .lib.packets import DECERR, OKAY, SLVERR, LinkPeer, Packet
 from .lib.patterns import pairs, pattern
@@ -15,6 +15,8 @@ from .lib.ranks import Host, RankProgram
 from .lib.scenario import Case, scenario
 from .lib.scoreboard import compare
 
+#: Of operations that fail, since more than one wave can tell what became of the others.
+LONG = (("two waves", 0), ("two waves", 1), ("two waves", 1))
 LIMIT = 40_000
 PAGE_SHIFT, WORD_SHIFT = 10, 2
 #: Cycles from a register access to its answer.
@@ -68,17 +70,35 @@ class PacketsBench(Bench):
     def settle(self, case: Case):
         """How links and ranks go in this case."""
         draw = case.draw
-        idle, drain = case.choose(pairs())
-        coverage.hit("switch.link_stalls", f"{idle}x{drain}")
+        idle, drain = self.stalls = case.choose(pairs())
         for rank in self.ranks:
             rank.draw = draw
             rank.disorder = draw.random() < 0.7
             rank.hold = draw.choice((0, draw.randint(1, HOLD)))
-            coverage.hit("switch.answers", "any order" if rank.disorder else "in order")
+            rank.overtaken = rank.in_turn = 0
+            rank.peer.forget()
             rank.read_status = lambda address: OKAY
             rank.write_status = lambda packet: OKAY
             rank.peer.idle, rank.peer.drain = pattern(idle, draw), pattern(drain, draw)
             rank.answers.clear()
+
+    def check_flags(self, **failures: int):
+        """One flag of each operation at each rank, the first with these `failures`."""
+        for rank, program in enumerate(self.programs):
+            check_flags(f"rank {rank}: flags", program.flags, self.sequence.flag_words(**failures))
+
+    def observe(self):
+        """Coverage of what happened since `settle`; flags that were seen are forgotten."""
+        idle, drain = self.stalls
+        for rank in self.ranks:
+            held, withheld = rank.peer.held, rank.peer.withheld
+            coverage.hit_stalls("switch.link_stalls", (idle, held), (drain, withheld))
+            if rank.overtaken:
+                coverage.hit("switch.answers", "any order")
+            elif rank.in_turn:
+                coverage.hit("switch.answers", "in order")
+        for program in self.programs:
+            program.flags.clear()
 
     async def post(self):
         for operation in self.sequence.operations:
@@ -106,20 +126,17 @@ async def sequences_of_operations(bench: PacketsBench, case: Case):
     await bench.post()
     bench.start(case)
     ordinary = draw.choice((0, 0, 5, 20))
-    coverage.hit("switch.ordinary", "none" if not ordinary else "beside")
     for _ in range(ordinary):
         draw.choice(bench.ranks).ordinary(write=draw.random() < 0.5)
         await bench.step(draw.randint(0, 20))
     await bench.finish(limit=LIMIT)
     sequence.check()
-    last = sequence.operations[-1].epoch
-    words = [program.flags[-1] for program in bench.programs]
-    compare("last flags", words, [flag_word(last)] * len(words))
+    bench.check_flags()
     compare("answers to arrivals", [a for rank in bench.ranks for a in rank.answers if a], [])
     compare("answers", [wrong for rank in bench.ranks for wrong in rank.check_ordinary()], [])
     compare("stray", [await bench.host.read("stray_responses")], [0])
-    for program in bench.programs:
-        program.flags.clear()
+    coverage.hit("switch.ordinary", "none" if not ordinary else "beside")
+    bench.observe()
 
 
 @scenario(PacketsBench, cases=1)
@@ -136,30 +153,39 @@ async def every_kind_twice(bench: PacketsBench, case: Case):
         await bench.post()
         bench.start(case)
         await bench.finish(limit=LIMIT)
+        bench.check_flags()
         sequence.check()
+        bench.observe()
     ended = await bench.host.read("operations")
     compare("operations", [ended - before], [2 * len(sequence.kinds())])
 
 
 @scenario(PacketsBench, cases=4)
 async def errors_in_answers(bench: PacketsBench, case: Case):
-    """A flit or a write that ends badly gives code and rank; the next operation is whole."""
+    """A flit or a write that ends badly gives code and rank; the next operation is whole.
+
+    Its waves are new up to the error and old behind it, as the design promises, byte by byte.
+    """
     draw, sequence, config = case.draw, bench.sequence, bench.config
     bench.settle(case)
-    sequence.draw(draw, 2, shortest=config.flit_bytes)
-    failing, following = sequence.operations
+    sequence.draw(draw, 2, shortest=config.flit_bytes, edge=draw.choice((None, *LONG)))
+    failing = sequence.operations[0]
     rank = draw.randrange(config.ranks)
     code = draw.choice((SLVERR, DECERR))
     kind = case.choose(("read", "write"))
     base = failing.addresses["source" if kind == "read" else "destination"][rank]
-    target = base + draw.randrange(failing.length)
+    offset, refused = draw.randrange(failing.length), []
+    before = [memory.copy() for memory in sequence.memories]
 
     def write_status(packet: Packet) -> int:
-        start = packet["address"]
-        return code if start <= target < start + packet["length"] else OKAY
+        part = slice(packet["address"], packet["address"] + packet["length"])
+        if not part.start <= base + offset < part.stop:
+            return OKAY
+        refused.append(part)
+        return code
 
     def read_status(address: int) -> int:
-        return code if address <= target < address + config.flit_bytes else OKAY
+        return code if address <= base + offset < address + config.flit_bytes else OKAY
 
     if kind == "read":
         bench.ranks[rank].read_status = read_status
@@ -169,24 +195,15 @@ async def errors_in_answers(bench: PacketsBench, case: Case):
     bench.start(case)
     await bench.finish(limit=LIMIT)
     name = f"{kind.upper()}_{'SLVERR' if code == SLVERR else 'DECERR'}"
-    coverage.hit("switch.code", name)
-    words = [w for p in bench.programs for w in p.flags if w & 0xFFFFFFFF == failing.epoch]
-    compare("flags", words, [flag_word(failing.epoch, CODES[name], rank)] * len(words))
-    # Of the operation that failed each wave may be old or new: only the next one is compared.
-    sequence.operations = [following]
-    for number, memory in enumerate(sequence.memories):
-        for place, size in (
-            (failing.addresses["destination"][number], failing.length),
-            (failing.addresses.get("scale_destination", [0] * config.ranks)[number],
-             failing.scales_bytes(config)),
-        ):  # fmt: skip
-            sequence.expected[number][place : place + size] = memory[place : place + size]
+    bench.check_flags(code=CODES[name], rank=rank)
+    sequence.expect_failure(
+        failing, before, offset, refused=(rank, refused) if kind == "write" else None
+    )
     sequence.check()
-    for program in bench.programs:
-        program.flags.clear()
+    bench.observe()
 
 
-@scenario(PacketsBench, cases=3, moves_data=False)
+@scenario(PacketsBench, cases=3)
 async def arrivals_out_of_turn(bench: PacketsBench, case: Case):
     """A second arrival, and one for a far epoch, are refused and change nothing."""
     draw, sequence = case.draw, bench.sequence
@@ -198,8 +215,8 @@ async def arrivals_out_of_turn(bench: PacketsBench, case: Case):
         bench.ranks[culprit].arrive(wrong & 0xFFFFFFFF)
     await bench.finish(limit=LIMIT)
     compare("answers", bench.ranks[culprit].answers, [OKAY, SLVERR, SLVERR, SLVERR])
-    coverage.hit("switch.refused", "second arrival")
-    coverage.hit("switch.refused", "far epoch")
+    for name in ("second arrival", "far epoch"):
+        coverage.hit("switch.refused", name)  # each was answered with SLVERR
     await bench.post()
     for rank, program in enumerate(bench.programs):
         if rank != culprit:
@@ -209,6 +226,8 @@ async def arrivals_out_of_turn(bench: PacketsBench, case: Case):
         lambda: sequence.flag_reader(culprit)() == flag_word(epoch), limit=LIMIT, what="the flag"
     )
     await bench.finish(limit=LIMIT)
+    for rank, program in enumerate(bench.programs):
+        wanted = [] if rank == culprit else sequence.flag_words()  # its program waited for nothing
+        check_flags(f"rank {rank}: flags", program.flags, wanted)
     sequence.check()
-    for program in bench.programs:
-        program.flags.clear()
+    bench.observe()

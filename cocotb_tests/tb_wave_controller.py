@@ -47,6 +47,7 @@ class ControllerBench(Bench):
         self.gates = {name: pattern("always", random.Random(0))
                       for name in ("complete", "issue", "waves", "release")}  # fmt: skip
         self.most_reading = 0
+        self.held = 0  # cycles in which a wave waited for the read-out order
         self.waves = 0
         self.may_fail = False
         self.draw = random.Random(0)
@@ -68,6 +69,7 @@ class ControllerBench(Bench):
         ports, config = self.ports, self.config
         compare("reading", [ports.get("reading")], [len(self.oldest)])
         self.most_reading = max(self.most_reading, len(self.oldest))
+        self.held += bool(ports.get("waves__valid") and not self._driven["waves"])
         issued = ports.get("waves__valid") and self._driven["waves"]
         taken = bool(ports.get("take"))
         wanted = self._offered and self.under_way is None and self._driven["complete"]
@@ -135,7 +137,7 @@ class ControllerBench(Bench):
             for rank, source in enumerate(launch.scale_sources):
                 pieces[f"scale_address__{rank}"] = source + step * config.scale_chunk_bytes
         got = [ports.get(f"issue__{name}") for name in pieces]
-        compare(f"issue of {', '.join(pieces)}", got, list(pieces.values()))
+        compare(f"issue of {', '.join(pieces)}", got, golden(list(pieces.values()), 1))
         absent = 0
         for first, count, length in (
             (0, config.packets_per_wave, size),
@@ -144,7 +146,7 @@ class ControllerBench(Bench):
             for packet in range(count):
                 absent |= int(length <= packet * config.payload_bytes) << first + packet
         got = [ports.get(f"reserve__{name}") for name in ("entry", "generation", "absent")]
-        compare("reserve", got, [self.entry, self.generation, absent])
+        compare("reserve", got, golden([self.entry, self.generation, absent], 1))
 
     # -- what is driven in the next cycle -------------------------------------------------------
 
@@ -181,10 +183,9 @@ async def operations_become_waves(bench: ControllerBench, case: Case):
     draw, config = case.draw, bench.config
     shapes = {name: draw.choice(SHAPES) for name in bench.gates}
     shapes["waves"] = case.choose(SHAPES)
-    coverage.hit("wave_controller.stalls", shapes["waves"])
     bench.gates = {name: pattern(shape, draw) for name, shape in shapes.items()}
     bench.draw, bench.may_fail = draw, draw.random() < 0.3
-    bench.most_reading = 0
+    bench.most_reading = bench.held = 0
     empty = case.choose(range(8)) == 0  # operations of nothing alone: no entry is taken then
     for number in range(draw.randint(2, 5)):
         format = draw.choice(config.formats)
@@ -205,5 +206,6 @@ async def operations_become_waves(bench: ControllerBench, case: Case):
         )  # fmt: skip
         bench.launches.append(launch)
     await bench.finish(limit=LIMIT)
+    coverage.hit_stalls("wave_controller.stalls", (shapes["waves"], bench.held))
     most = bench.most_reading
     coverage.hit("wave_controller.reading", "all" if most == config.waves else most)

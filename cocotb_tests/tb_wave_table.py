@@ -181,8 +181,8 @@ async def waves_in_any_order(bench: TableBench, case: Case):
     """Packets of all entries mixed, with strays and second copies; each wave reads out whole."""
     draw, config = case.draw, bench.config
     shape = case.choose(SHAPES)
-    coverage.hit("wave_table.idle", shape)
     bench.data.idle = pattern(shape, draw)
+    bench.data.held = 0
     entries = draw.sample(range(config.waves), draw.randint(1, config.waves))
     coverage.hit("wave_table.occupancy", "all" if len(entries) == config.waves else len(entries))
     errors = draw.random() < 0.5
@@ -205,6 +205,7 @@ async def waves_in_any_order(bench: TableBench, case: Case):
             coverage.hit("wave_table.stray", "second")
             strays += 1
     await bench.finish(limit=LIMIT)
+    coverage.hit_stalls("wave_table.idle", (shape, bench.data.held))
     compare("strays", [bench.strays - before], [strays])
     draw.shuffle(waves)
     for wave in waves:
@@ -230,7 +231,7 @@ def _check(bench: TableBench, wave: Wave, flits: list[int], scales: list[int]):
         compare("scales", scales, golden(wanted, 8 * config.scale_bytes))
 
 
-@scenario(TableBench, cases=6, moves_data=False)
+@scenario(TableBench, cases=6)
 async def not_ready_before_the_last_beat(bench: TableBench, case: Case):
     """An entry is ready one cycle after its last beat, and not before."""
     draw = case.draw
@@ -247,4 +248,6 @@ async def not_ready_before_the_last_beat(bench: TableBench, case: Case):
         compare("ready before the last beat", [bench.ports.get("look_ups__0__ready")], [0])
     await bench.step()
     compare("ready behind the last beat", [bench.ports.get("look_ups__0__ready")], [1])
-    await bench.take(wave)
+    flits, scales = await bench.take(wave)
+    _check(bench, wave, flits, scales)
+    await bench.finish(limit=LIMIT)

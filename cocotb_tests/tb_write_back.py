@@ -45,6 +45,7 @@ class WriteBackBench(Bench):
         self._streaming: deque[int] = deque()  # flits that are being read out
         self._pipeline: deque[int | None] = deque([None] * self.delay)
         self.refused = 0  # cycles in which a packet waited for room
+        self.held = 0  # cycles in which one waited for `idle`
         self.add(self)
 
     def cycle(self):
@@ -56,6 +57,8 @@ class WriteBackBench(Bench):
                 self.refused += 1
             elif next(self.idle):
                 start = self.waiting.popleft()
+            else:
+                self.held += 1
         ports.set("start__valid", start is not None)
         if start is not None:
             self._streaming.extend(start.flits)
@@ -82,10 +85,9 @@ async def results_become_packets(bench: WriteBackBench, case: Case):
     """Header, address and payload of every packet, whatever stalls; room is never overdrawn."""
     draw, config = case.draw, bench.config
     idle, drain = case.choose(pairs())
-    coverage.hit("write_back.stalls", f"{idle}x{drain}")
     bench.idle = pattern(idle, draw)
     bench.sink.set_drain(pattern(drain, draw), pattern(drain, draw))
-    bench.refused = 0
+    bench.refused = bench.held = 0
     sent = []
     for _ in range(draw.randint(1, 3)):
         address = draw.randrange(config.memory_bytes // 2) // config.flit_bytes * config.flit_bytes
@@ -104,6 +106,7 @@ async def results_become_packets(bench: WriteBackBench, case: Case):
     bench.waiting.extend(sent)
     bench.sink.expected = len(sent)
     await bench.finish(limit=LIMIT)
+    coverage.hit_stalls("write_back.stalls", (idle, bench.held), (drain, bench.sink.held))
     coverage.hit("write_back.room", "short" if bench.refused else "always")
     wanted = []
     for result in sent:

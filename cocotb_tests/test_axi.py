@@ -50,11 +50,19 @@ def test_legal_bursts_pass(channel, first, beats):
         (address(0, 1, burst=0), "INCR"),
         (address(0, 1, burst=2), "INCR"),
         (address((1 << 32) + 0, 1), "last address"),
+        (address(0, 1, id=1), "id: must be one of 0, not 1"),
     ],
 )
 def test_illegal_bursts_are_flagged(channel, payload, rule):
     with pytest.raises(AxiViolation, match=rule):
         checker().address(channel, payload)
+
+
+def test_ids_are_those_that_the_manager_promises():
+    watched = AxiChecker(data_bytes=SIZE, address_bits=32, ids={0, 2})
+    assert [watched.address("ar", address(0, 1, id=id)).id for id in (2, 0, 2)] == [2, 0, 2]
+    with pytest.raises(AxiViolation, match="arid: must be one of 0, 2, not 1"):
+        watched.address("ar", address(0, 1, id=1))
 
 
 def test_valid_and_payload_stay_until_ready():
@@ -124,7 +132,7 @@ class Reader:
         self.wires = Wires()
         self.data = np.arange(PAGE, dtype=np.uint8)
         self.memory = AxiMemory(
-            self.wires, "axi", self.data, random.Random(1), SIZE, address_bits=32
+            self.wires, "axi", self.data, random.Random(1), SIZE, address_bits=32, ids=range(3)
         )
         for name, value in options.items():
             setattr(self.memory, name, value)
@@ -201,3 +209,28 @@ def test_reads_shut_out_writes():
         wires.drive(arvalid=cycle == 5, arid=0, araddr=0, arlen=3)
     assert any(ready for _, ready in seen)
     assert all(not ready for reading, ready in seen if reading)
+
+
+def test_what_happened_is_counted():
+    """Write beats that wait for reads, those that go beside them, and offers that wait."""
+    for single_ported in (True, False):
+        reader = Reader(read_latency=10, single_ported=single_ported)
+        wires, memory = reader.wires, reader.memory
+        for cycle in range(40):
+            taken = wires.get("axi__wvalid") and wires.get("axi__wready")
+            memory.cycle()
+            wires.drive(arvalid=cycle == 2, arid=0, araddr=0, arlen=0)
+            wires.drive(wvalid=cycle >= 5 and not taken and memory.beside == 0, wlast=1)
+            wires.drive(awvalid=cycle == 20, awid=0, awaddr=0, awlen=0)
+            if memory.shut_out and not memory._readings:
+                break
+        assert (memory.shut_out > 0, memory.beside > 0) == (single_ported, not single_ported)
+        assert (memory.held > 0, memory.deep) == (single_ported, 1)
+        memory.forget()
+        assert memory.held == memory.shut_out == memory.beside == memory.deep == 0
+
+
+def test_a_wrong_last_beat():
+    reader = Reader(last_beat=lambda last: not last)
+    reader.run([(0, 0, 3)])
+    assert [beat[3] for beat in reader.beats] == [1, 1, 0]

@@ -1,5 +1,6 @@
-"""No test that moves data passes when golden is changed by one bit."""
+"""No test that moves data passes when golden is changed by one bit, wherever it asks for golden."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -29,11 +30,32 @@ ALONE = {"tb_switch_packets": TINY, "tb_switch_contexts": CONTEXTS}
 WITHOUT_DATA = ["tb_barrier"]
 
 
-def check(outcome):
-    """Every test failed, and by its scoreboard."""
-    assert not outcome.passed
-    for name, message in outcome.failed.items():
-        assert Mismatch.__name__ in message, f"{name} failed otherwise: {message}"
+#: Cases of a run, which has to come to every place once.
+CASES = 4
+
+
+def check(simulate, component, config, module, *, cases=CASES, **options):
+    """Each place of each test makes it fail, by its scoreboard, when golden is wrong there."""
+    options |= dict(cases=cases)
+    tests = places(simulate(component, config, module, **options))
+    assert tests
+    for number in range(1, max(map(len, tests.values())) + 1):
+        outcome = simulate(component, config, module, corrupt=number, **options)
+        due = {name for name, asked in tests.items() if len(asked) >= number}
+        passed = sorted(f"{name}: {tests[name][number - 1]}" for name in due - set(outcome.failed))
+        assert not passed, "pass though golden is wrong"
+        assert set(outcome.failed) == due
+        for name, message in outcome.failed.items():
+            assert Mismatch.__name__ in message, f"{name} failed otherwise: {message}"
+
+
+def places(outcome) -> dict[str, list[str]]:
+    """Where each test that moves data asked for golden; others ask nowhere."""
+    lines = (outcome.folder / "cases.jsonl").read_text().splitlines()
+    tests = {line["test"]: line for line in map(json.loads, lines)}
+    for name, line in tests.items():
+        assert bool(line["golden"]) == line["moves_data"], f"{name}: moves_data is wrong"
+    return {name: line["golden"] for name, line in tests.items() if line["moves_data"]}
 
 
 @pytest.mark.long
@@ -42,13 +64,13 @@ def check(outcome):
     ("component", "config", "module"), BENCHES, ids=[bench[2] for bench in BENCHES]
 )
 def test_components(simulate, component, config, module):
-    check(simulate(component, config, module, expect_failure=True))
+    check(simulate, component, config, module)
 
 
 @pytest.mark.simulators("icarus")
 def test_one_component(simulate):
     """The quick share of it."""
-    check(simulate("wave-table", TINY, "tb_wave_table", expect_failure=True))
+    check(simulate, "wave-table", TINY, "tb_wave_table", cases=1)
 
 
 @pytest.mark.long
@@ -57,10 +79,9 @@ def test_one_component(simulate):
 def test_whole_switch(simulate, module):
     """Registers included."""
     if module in ALONE:
-        check(simulate("switch", ALONE[module], module, expect_failure=True))
+        check(simulate, "switch", ALONE[module], module, cases=2)
     else:
-        verilog = attached_switch(TINY)
-        check(simulate(TOP, TINY, module, verilog=verilog, expect_failure=True))
+        check(simulate, TOP, TINY, module, cases=2, verilog=attached_switch(TINY))
 
 
 def test_every_bench_is_here():

@@ -71,8 +71,12 @@ def test_compare_names_the_element():
 def test_golden_is_changed_by_one_bit_once(values, monkeypatch):
     monkeypatch.setenv("TIDEGATE_CORRUPT_GOLDEN", "1")
     scoreboard.begin_test("a test", 3)
-    assert golden([]) == []  # nothing to change: the next one is
-    changed, then = golden(values, 8), golden(values, 8)
+
+    def ask(values):
+        return golden(values, 8)
+
+    assert ask([]) == []  # nothing to change: the next one is
+    changed, then = ask(values), ask(values)
     before, after = (np.asarray(list(x) if isinstance(x, bytes) else x) for x in (values, changed))
     flipped = np.asarray(before ^ after)
     assert sum(int(x).bit_count() for x in flipped.reshape(-1).view(f"u{flipped.itemsize}")) == 1
@@ -80,6 +84,28 @@ def test_golden_is_changed_by_one_bit_once(values, monkeypatch):
     monkeypatch.setenv("TIDEGATE_CORRUPT_GOLDEN", "0")
     scoreboard.begin_test("a test", 3)
     assert golden(values, 8) is values
+
+
+def test_each_place_that_asks_for_golden_can_be_the_wrong_one(monkeypatch):
+    """A place is a line of a bench, and what it says that it compares."""
+
+    def wrong(number: int) -> list[bool]:
+        monkeypatch.setenv("TIDEGATE_CORRUPT_GOLDEN", str(number))
+        scoreboard.begin_test("a test", 3)
+        answers = []
+        for what in ("a", "b", "a", "b"):
+            answers.append(golden([7], 8, what=what))
+        answers.append(golden([7], 8))
+        return [answer != [7] for answer in answers]
+
+    assert wrong(0) == [False] * 5
+    assert len(scoreboard.places()) == 3
+    assert [wrong(number) for number in (1, 2, 3, 4)] == [
+        [True, False, False, False, False],
+        [False, True, False, False, False],
+        [False, False, False, False, True],
+        [False] * 5,
+    ]
 
 
 def test_only_declared_bins_count():

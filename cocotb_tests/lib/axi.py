@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -20,6 +20,8 @@ __all__ = ["AxiChecker", "AxiMemory", "AxiViolation", "Burst", "Signals"]
 INCR = 1
 PAGE_BYTES = 4096
 LONGEST_BURST = 256
+#: IDs of an endpoint that serves the accelerator alone (docs/components/endpoint.md).
+ENDPOINT_IDS = frozenset({0})
 #: Signals of each channel beside valid and ready, in the manager's and the subordinate's hand.
 PAYLOADS = {
     "aw": ("id", "addr", "len", "size", "burst"),
@@ -63,12 +65,19 @@ class AxiChecker:
 
     Valid and payload stay until ready; INCR bursts of full beats, at most 256, within 4 KiB and
     within the address space; WLAST at a burst's last beat and at no other; strobes only within the
-    bytes that the burst addresses.
+    bytes that the burst addresses; IDs that the manager promises.
+
+    Parameters
+    ----------
+    ids
+        IDs that the manager may use. One that counts on answers in the order of its requests has
+        one ID: those of several may come in any order, read data also beat by beat.
     """
 
-    def __init__(self, *, data_bytes: int, address_bits: int):
+    def __init__(self, *, data_bytes: int, address_bits: int, ids: Collection[int] = ENDPOINT_IDS):
         self.data_bytes = data_bytes
         self.address_bits = address_bits
+        self.ids = ids
         self._held: dict[str, tuple[int, ...]] = {}
         self._bursts: deque[Burst] = deque()  # whose write data has not ended
         self._beats: deque[tuple[int, int]] = deque()  # strobe, last: before their address
@@ -90,6 +99,9 @@ class AxiChecker:
         """An address that was taken, checked."""
         id, address, length, size, burst = payload
         beats = length + 1
+        if id not in self.ids:
+            known = ", ".join(map(str, sorted(self.ids)))
+            raise AxiViolation(f"{channel}id: must be one of {known}, not {id}")
         if burst != INCR:
             raise AxiViolation(f"{channel}burst: must be INCR (1), not {burst}")
         if 1 << size != self.data_bytes:
@@ -151,6 +163,8 @@ class AxiMemory:
         For what is left to chance.
     address_bits
         Of the bus.
+    ids
+        That the manager may use.
 
     Members that a case may change while nothing is under way
     ---------------------------------------------------------
@@ -161,6 +175,13 @@ class AxiMemory:
     single_ported : while a read waits for its data, no write beat is taken
     read_error : response of a beat, from its burst and its number in it
     write_error : response of a burst
+    last_beat : RLAST of a beat, from what it must be; anything else is against AXI4
+
+    What was seen since `forget`
+    ----------------------------
+    held : cycles in which an offer of the manager's, or an answer that is due, had to wait
+    shut_out, beside : write beats that waited for reads; that were taken while a read waited
+    deep : most reads that waited at once
     """
 
     signals: Signals
@@ -169,6 +190,7 @@ class AxiMemory:
     draw: random.Random
     data_bytes: int
     address_bits: int = 48
+    ids: Collection[int] = ENDPOINT_IDS
     read_latency: int = 1
     write_latency: int = 1
     willing: dict[str, Iterator[bool]] = field(default_factory=dict)
@@ -177,9 +199,13 @@ class AxiMemory:
     single_ported: bool = False
     read_error: Callable[[Burst, int], int] = lambda burst, beat: OKAY
     write_error: Callable[[Burst], int] = lambda burst: OKAY
+    last_beat: Callable[[bool], bool] = lambda last: last
 
     def __post_init__(self):
-        self.checker = AxiChecker(data_bytes=self.data_bytes, address_bits=self.address_bits)
+        self.checker = AxiChecker(
+            data_bytes=self.data_bytes, address_bits=self.address_bits, ids=self.ids
+        )
+        self.forget()
         self.now = 0
         self.reads: list[Burst] = []
         self.writes: list[Burst] = []
@@ -197,9 +223,14 @@ class AxiMemory:
 
     # -- a cycle --------------------------------------------------------------------------------
 
+    def forget(self):
+        """Begin to look anew at what happens."""
+        self.held = self.shut_out = self.beside = self.deep = 0
+
     def cycle(self):
+        reading = bool(self._readings)
         for channel in ("ar", "aw", "w"):
-            self._watch(channel)
+            self._watch(channel, reading)
         self._store()
         goes = {name: next(self.willing[name]) if name in self.willing else True
                 for name in PAYLOADS}  # fmt: skip
@@ -209,6 +240,7 @@ class AxiMemory:
         self._put("arready", goes["ar"])
         self._put("awready", goes["aw"])
         self._put("wready", goes["w"] and not (self.single_ported and self._readings))
+        self.deep = max(self.deep, len(self._readings))
 
     def left(self) -> str:
         waits = [self.checker.left()]
@@ -229,13 +261,16 @@ class AxiMemory:
         self._drive[name] = int(value)
         self._set(name, self._drive[name])
 
-    def _watch(self, channel: str):
+    def _watch(self, channel: str, reading: bool):
         valid, ready = self._get(f"{channel}valid"), self._drive[f"{channel}ready"]
         payload = tuple(self._get(channel + n) for n in PAYLOADS[channel]) if valid else ()
         self.checker.stable(channel, bool(valid), bool(ready), payload)
+        self.held += bool(valid and not ready)
         if not (valid and ready):
+            self.shut_out += bool(valid and channel == "w" and self.single_ported and reading)
             return
         if channel == "w":
+            self.beside += reading
             data, strobe, last = payload
             self.checker.data(strobe, last)
             self._beats.append((data, strobe))
@@ -294,6 +329,7 @@ class AxiMemory:
             self._put("rvalid", 0)
         eligible = self._eligible(self._readings)
         if not (eligible and goes):
+            self.held += bool(eligible)
             return
         begun = [entry for entry in eligible if len(entry[2]) < entry[0].beats]
         if begun and not self.interleaved:
@@ -310,7 +346,7 @@ class AxiMemory:
         self._set("rid", burst.id)
         self._set("rdata", data)
         self._set("rresp", code)
-        self._set("rlast", not beats)
+        self._set("rlast", self.last_beat(not beats))
         self._put("rvalid", 1)
         if not beats:
             self._readings.remove(entry)
@@ -322,6 +358,7 @@ class AxiMemory:
             self._put("bvalid", 0)
         eligible = self._eligible(self._answers)
         if not (eligible and goes):
+            self.held += bool(eligible)
             return
         entry = self.draw.choice(eligible)
         burst, _, code = entry

@@ -7,7 +7,9 @@ import warnings
 
 import numpy as np
 
-__all__ = ["axi_lite_master", "axi_ram"]
+from .ports import Ports
+
+__all__ = ["LiteAnswers", "axi_lite_master", "axi_ram"]
 
 with warnings.catch_warnings():
     # It is written for cocotb 1 as well, and calls what cocotb 2 keeps under old names.
@@ -38,3 +40,34 @@ def axi_lite_master(dut, prefix: str) -> AxiLiteMaster:
     for part in (master.write_if, master.read_if):
         part.log.setLevel(logging.WARNING)
     return master
+
+
+class LiteAnswers:
+    """Counts the answers on an AXI4-Lite port, also those that nobody asked for.
+
+    Members
+    -------
+    held : cycles in which a transfer waited
+    """
+
+    def __init__(self, ports: Ports, prefix: str):
+        self._ports, self._prefix = ports, prefix
+        self._counts = {"r": 0, "b": 0}
+        self.held = 0
+
+    def cycle(self):
+        for channel in ("aw", "w", "b", "ar", "r"):
+            valid = self._ports.get(f"{self._prefix}__{channel}valid")
+            ready = self._ports.get(f"{self._prefix}__{channel}ready")
+            self.held += valid and not ready
+            if channel in self._counts:
+                self._counts[channel] += valid and ready
+
+    def left(self) -> str:
+        return ""
+
+    def take(self) -> list[int]:
+        """Answers to reads and to writes since the last call."""
+        counts = list(self._counts.values())
+        self._counts = dict.fromkeys(self._counts, 0)
+        return counts

@@ -70,7 +70,15 @@ BINS: dict[str, Group] = {
     ),
     "endpoint.stalls": Group("idle of the link x back-pressure of the memory", STALLS),
     "endpoint.memory": Group(
-        "how the memory answers", ("two ports", "single-ported", "cocotbext-axi")
+        "how the memory answers: write beats beside waiting reads, or shut out by them",
+        ("two ports", "single-ported", "cocotbext-axi"),
+    ),
+    "endpoint.liberty": Group(
+        "what the memory may do to reads of several IDs, while more than one waits",
+        _crossed(("as asked", "any"), ("whole", "mixed")),
+    ),
+    "endpoint.last_beat": Group(
+        "RLAST of a memory that breaks AXI4", ("never", "always", "by chance")
     ),
     "endpoint.latency": Group(
         "cycles of the memory's reads", _every("1", "2-4", "5-16", "17+")
@@ -117,6 +125,13 @@ BINS: dict[str, Group] = {
         "how an operation ended",
         ("OK", "READ_SLVERR", "READ_DECERR", "WRITE_SLVERR", "WRITE_DECERR"),
     ),
+    "switch.failed_waves": Group(
+        "waves of an operation that ended with an error",
+        (
+            "new before the error", "with a read error", "with a write error",
+            "old behind a read error", "old behind a write error", "new behind a write error",
+        ),
+    ),
     "switch.memory_stalls": Group("back-pressure of a rank's memory", SHAPES),
     "switch.link_stalls": Group("idle x back-pressure of the ranks' links", STALLS),
     "switch.answers": Group("order of a rank's answers", ("in order", "any order")),
@@ -148,7 +163,17 @@ BINS: dict[str, Group] = {
     ),
     "barrier.arrival": Group(
         "arrivals against the barrier's epoch",
-        ("current epoch", "next epoch", "second", "far epoch", "several in a cycle"),
+        (
+            "current epoch", "next epoch", "second", "far epoch", "no member",
+            "several in a cycle",
+        ),
+    ),
+    "barrier.members": Group(
+        "ranks that belong to the barrier", ("none", "one", "some", "all", "without rank 0")
+    ),
+    "barrier.change": Group(
+        "arrivals for the epoch when other ranks become members",
+        ("nobody has arrived", "some have arrived"),
     ),
     "barrier.take": Group("start of an operation", ("alone", "beside an arrival")),
     "wave_table.size": Group(

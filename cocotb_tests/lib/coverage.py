@@ -6,7 +6,7 @@ from collections import Counter
 
 from .bins import BINS
 
-__all__ = ["hit", "range_bin", "taken"]
+__all__ = ["hit", "hit_stalls", "range_bin", "taken"]
 
 _hits: Counter[str] = Counter()
 
@@ -17,6 +17,16 @@ def hit(group: str, bin: str | int | bool):
     if name not in BINS[group].bins:
         raise KeyError(f"{group}: no bin {name!r}; it has {', '.join(BINS[group].bins)}")
     _hits[f"{group}/{name}"] += 1
+
+
+def hit_stalls(group: str, *shapes: tuple[str, int]):
+    """Count the bin of these shapes, where each but ``always`` held something up.
+
+    Each shape comes with the cycles in which something waited for it: what is only set, and has
+    stopped nothing, is not counted.
+    """
+    if all(shape == "always" or held for shape, held in shapes):
+        hit(group, "x".join(shape for shape, _ in shapes))
 
 
 def range_bin(value: int, *edges: int) -> str:

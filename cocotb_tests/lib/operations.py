@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,7 +14,7 @@ from sim.golden import all_reduce_inq, all_reduce_sum
 from . import coverage
 from .scoreboard import compare, golden
 
-__all__ = ["CODES", "FORMATS", "Operation", "Sequence", "flag_word"]
+__all__ = ["CODES", "FORMATS", "Operation", "Sequence", "check_flags", "flag_word"]
 
 FORMATS = {"fp16": 0, "bf16": 1, "inq8": 2}
 FLAG_BYTES = 8
@@ -33,6 +33,18 @@ CODES = {
 def flag_word(epoch: int, code: int = 0, rank: int = 0, context: int = 0) -> int:
     """What a rank finds in its memory when an operation is over."""
     return epoch & 0xFFFFFFFF | code << 32 | rank << 40 | context << 48
+
+
+def check_flags(what: str, flags: list[int], expected: list[int]):
+    """Compare what a rank saw of its operations, one flag each; count how they ended.
+
+    No flag is overtaken by the next operation's: that one starts once every rank has arrived for
+    it, which `RankProgram` does behind the flag before it, and it looks in every cycle.
+    """
+    compare(what, flags, expected)
+    names = {code: name for name, code in CODES.items()}
+    for word in flags:
+        coverage.hit("switch.code", names[word >> 32 & 0xFF])
 
 
 @dataclass
@@ -261,11 +273,84 @@ class Sequence:
             for memory, flag in zip(self.expected, self.flags, strict=True):
                 self._put(memory, flag, word)
 
+    def flag_words(self, **failures: int) -> list[int]:
+        """What every rank must have seen, in this order; `failures` is of the first operation."""
+        words = [flag_word(op.epoch, context=self.context) for op in self.operations]
+        if failures:
+            words[0] = flag_word(self.operations[0].epoch, context=self.context, **failures)
+        return words
+
+    def expect_failure(
+        self,
+        operation: Operation,
+        before: list[np.ndarray],
+        target: int,
+        *,
+        refused: tuple[int, list[slice]] | None = None,
+    ):
+        """Expect of `operation` what one error leaves (docs/components/read-out.md#errors).
+
+        Waves are read out in order, each at all ranks or at none. So those before the error are
+        new at every rank. After a read error its wave is old, and so are all behind it. A write
+        error is known only when its wave has begun, which then ends; behind it some more waves may
+        have begun, the same at every rank, and all that follow are old. Codes and scales of a wave
+        go together. What a memory refused is old.
+
+        Parameters
+        ----------
+        before
+            The memories as they were.
+        target
+            Byte of the source, or of the destination, that had the error.
+        refused
+            The rank that refused writes, and their bytes in its memory; None: a read had the error.
+        """
+        waves = -(-operation.length // self.config.wave_bytes)
+        first_old = wave = target // self.config.wave_bytes
+        if refused is not None:
+            first_old = wave + 1
+            while first_old < waves and self._is_new(operation, first_old):
+                first_old += 1
+        kind = "read" if refused is None else "write"
+        seen = {"new before the error": wave > 0, f"with a {kind} error": True}
+        seen[f"old behind a {kind} error"] = max(first_old, wave + 1) < waves
+        seen["new behind a write error"] = first_old > wave + 1
+        for name, was in seen.items():
+            if was:
+                coverage.hit("switch.failed_waves", name)
+        for number in range(first_old, waves):
+            for rank, part in self._parts(operation, number):
+                self.expected[rank][part] = before[rank][part]
+        if refused is not None:
+            rank, parts = refused
+            start = operation.addresses["destination"][rank]
+            for part in parts:
+                own = slice(max(part.start, start), min(part.stop, start + operation.length))
+                self.expected[rank][own] = before[rank][own]
+
+    def _is_new(self, operation: Operation, wave: int) -> bool:
+        return all(
+            np.array_equal(self.memories[rank][part], self.expected[rank][part])
+            for rank, part in self._parts(operation, wave)
+        )
+
+    def _parts(self, operation: Operation, wave: int) -> Iterator[tuple[int, slice]]:
+        """What a wave writes: a rank, and bytes of its memory."""
+        config = self.config
+        sizes = {"destination": (config.wave_bytes, operation.length)}
+        if operation.format == "inq8":
+            sizes["scale_destination"] = (
+                config.scale_chunk_bytes, operation.scales_bytes(config),
+            )  # fmt: skip
+        for kind, (step, size) in sizes.items():
+            for rank, address in enumerate(operation.addresses[kind]):
+                yield rank, slice(address + wave * step, address + min((wave + 1) * step, size))
+
     def check(self):
         """Every byte of every memory."""
         for rank, memory in enumerate(self.memories):
             wanted = self.expected[rank]
-            moved = golden(self._written(wanted, rank))
+            moved = golden(self._written(wanted, rank), what=f"context {self.context}, rank {rank}")
             compare(f"rank {rank}: results", self._written(memory, rank), moved)
             own = self._own()
             different = self.start + np.flatnonzero(memory[own] != wanted[own])

@@ -39,6 +39,10 @@ class PacketRank:
     hold : most cycles that an answer is held back
     read_status : response of each flit, from its byte address
     write_status : response of a packet, from itself
+
+    What was seen since they were set to 0
+    --------------------------------------
+    overtaken, in_turn : answers that left before an older one, and others
     """
 
     def __init__(self, peer: LinkPeer, rank: int, config: SwitchConfig, memory: np.ndarray):
@@ -56,6 +60,7 @@ class PacketRank:
         self.write_status: Callable[[Packet], int] = lambda packet: OKAY
         self.answers: list[int] = []  # to arrivals
         self.requests = self.writes = 0
+        self.overtaken = self.in_turn = 0
         self.served: list[int] = []  # contexts of the accelerator's packets, in their order
         self._refused: list[Packet] = []
         self._ordinary: list[Packet] = []
@@ -86,7 +91,10 @@ class PacketRank:
         if due and self.disorder:
             self.draw.shuffle(due)
         for entry in due:
-            self._held.remove(entry)
+            oldest = entry is self._held[0]
+            self.in_turn += oldest
+            self.overtaken += not oldest
+            self._held = [held for held in self._held if held is not entry]
             self.peer.send(entry[1])
 
     def left(self) -> str:

@@ -152,6 +152,10 @@ class LinkPeer:
         Credits by channel that each end starts with; channels that are not named carry nothing.
     idle, drain
         When it sends a flit, and when it returns a credit.
+
+    What was seen since `forget`
+    ----------------------------
+    held, withheld : cycles in which a flit, or a credit, waited for that
     """
 
     def __init__(
@@ -180,6 +184,11 @@ class LinkPeer:
         self.expected = 0  # packets that have yet to come
         self.idle: Iterator[bool] = iter(lambda: True, None)
         self.drain: Iterator[bool] = iter(lambda: True, None)
+        self.forget()
+
+    def forget(self):
+        """Begin to look anew at what happens."""
+        self.held = self.withheld = 0
 
     def send(self, *packets: Packet):
         """Queue packets; they go in this order."""
@@ -260,6 +269,7 @@ class LinkPeer:
             flit = self._sending.popleft()
             # A header's flits are consecutive; gaps may lie between those of payload.
             self._in_header = flit["first"] and self._config.header_flits > 1
+        self.held += bool(self._sending and flit is None)
         self._ports.set(f"{self._into}__valid", flit is not None)
         if flit is not None:
             self._ports.set_fields(f"{self._into}__flit", **flit)
@@ -272,6 +282,7 @@ class LinkPeer:
                 channel = self._owed.popleft()
                 bits |= 1 << channel
                 self._room[channel] += 1
+        self.withheld += bool(self._owed and not bits)
         self._ports.set(f"{self._into}__credit", bits)
 
 

@@ -75,13 +75,14 @@ def scenario(
                         raise _located(error, function.__name__, index, seed) from error
                     count += 1
             finally:
-                _record(function.__name__, count, made.now, time.perf_counter() - started)
+                seconds = time.perf_counter() - started
+                _record(function.__name__, count, made.now, seconds, moves_data)
 
         run.__name__ = function.__name__
         run.__qualname__ = function.__qualname__
         run.__module__ = function.__module__
         run.__doc__ = function.__doc__
-        left_out = scoreboard.corrupts() and not moves_data
+        left_out = bool(scoreboard.corrupted_place()) and not moves_data
         return cocotb.test(skip=left_out)(run)
 
     return wrap
@@ -101,8 +102,9 @@ def _located(error: Exception, test: str, index: int, seed: int) -> AssertionErr
     )
 
 
-def _record(test: str, cases: int, cycles: int, seconds: float):
+def _record(test: str, cases: int, cycles: int, seconds: float, moves_data: bool):
     line = {"test": test, "cases": cases, "cycles": cycles, "seconds": round(seconds, 3)}
+    line |= {"moves_data": moves_data, "golden": scoreboard.places()}
     line["bins"] = coverage.taken()
     with open(os.environ["TIDEGATE_RECORD"], "a", encoding="utf-8") as file:
         file.write(json.dumps(line) + "\n")

@@ -4,32 +4,48 @@ from __future__ import annotations
 
 import os
 import random
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
-__all__ = ["Mismatch", "begin_test", "compare", "corrupts", "golden"]
+__all__ = ["Mismatch", "begin_test", "compare", "corrupted_place", "golden", "places"]
 
 
 class Mismatch(AssertionError):
     """The design gave something else than golden."""
 
 
-_pending: random.Random | None = None
+#: Of the test under way: the place whose golden is to be wrong, 0 for none, and its random bits.
+_wrong = 0
+_draw = random.Random()
+#: Places that have asked for golden, in the order of their first data.
+_places: list[str] = []
 
 
-def corrupts() -> bool:
-    """Whether golden is to be wrong by one bit (``--corrupt-golden``)."""
-    return os.environ.get("TIDEGATE_CORRUPT_GOLDEN") == "1"
+def corrupted_place() -> int:
+    """Which of a test's places gets golden that is wrong by one bit, from 1; 0 for none.
+
+    ``--corrupt-golden`` is the first; `test_golden_corrupted.py` goes through all of them.
+    """
+    return int(os.environ.get("TIDEGATE_CORRUPT_GOLDEN") or 0)
 
 
 def begin_test(name: str, seed: int):
-    """The next data that golden gives is wrong by one bit, where that is asked for."""
-    global _pending
-    _pending = random.Random(f"{name} {seed}") if corrupts() else None
+    """The next data that the corrupted place gets is wrong by one bit, where that is asked for."""
+    global _wrong, _draw
+    _wrong = corrupted_place()
+    _draw = random.Random(f"{name} {seed} {_wrong}")
+    _places.clear()
 
 
-def golden(values: np.ndarray | Sequence[int], bits: int | None = None):
+def places() -> list[str]:
+    """Where this test has compared data with golden so far."""
+    return list(_places)
+
+
+def golden(values: np.ndarray | Sequence[int], bits: int | None = None, *, what: str = ""):
     """What golden expects, all of it data that the design moves or computes.
 
     Everything that a test compares data with goes through here, so that the switch reaches it.
@@ -38,19 +54,28 @@ def golden(values: np.ndarray | Sequence[int], bits: int | None = None):
     ----------
     values
         An array of integers, or whole numbers of `bits` bits each.
+    what
+        Tells places apart that are one line of a bench.
     """
-    global _pending
-    if _pending is None or len(values) == 0:
+    if len(values) == 0:
         return values
-    draw, _pending = _pending, None
-    index = draw.randrange(len(values))
+    caller = sys._getframe(1)
+    place = f"{Path(caller.f_code.co_filename).stem}:{caller.f_lineno}{what and f' {what}'}"
+    if place in _places:
+        return values
+    _places.append(place)
+    return _changed(values, bits) if len(_places) == _wrong else values
+
+
+def _changed(values, bits: int | None):
+    """A copy that differs by one bit."""
     if isinstance(values, np.ndarray):
         changed = values.copy()
         flat = changed.reshape(-1).view(np.uint8)
-        flat[draw.randrange(len(flat))] ^= np.uint8(1 << draw.randrange(8))
+        flat[_draw.randrange(len(flat))] ^= np.uint8(1 << _draw.randrange(8))
         return changed
     changed = list(values)
-    changed[index] ^= 1 << draw.randrange(bits)
+    changed[_draw.randrange(len(values))] ^= 1 << _draw.randrange(bits)
     return bytes(changed) if isinstance(values, bytes) else changed
 
 

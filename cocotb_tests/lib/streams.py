@@ -23,6 +23,10 @@ class Source:
     ----------
     name
         Of the stream's ports, without their endings. A stream without ``ready`` is always taken.
+
+    Members
+    -------
+    held : cycles in which a transfer waited for `idle`
     """
 
     def __init__(self, ports: Ports, name: str):
@@ -33,7 +37,7 @@ class Source:
         self._waiting: deque = deque()
         self._offered = False
         self.idle = always()
-        self.taken = 0
+        self.taken = self.held = 0
 
     def send(self, *transfers):
         """Queue transfers: fields by name, or numbers where the stream carries those."""
@@ -50,6 +54,7 @@ class Source:
                 self._ports.set_fields(f"{self.name}__payload", **self._waiting[0])
             else:
                 self._ports.set(f"{self.name}__payload", self._waiting[0])
+        self.held += bool(self._waiting and not self._offered)
         self._ports.set(f"{self.name}__valid", self._offered)
 
     def left(self) -> str:
@@ -57,7 +62,12 @@ class Source:
 
 
 class Sink:
-    """Takes transfers; watches that an offered one stays as it is."""
+    """Takes transfers; watches that an offered one stays as it is.
+
+    Members
+    -------
+    held : cycles in which a transfer waited for `drain`
+    """
 
     def __init__(self, ports: Ports, name: str):
         self._ports = ports
@@ -67,7 +77,7 @@ class Sink:
         self._held: int | None = None
         self.drain = always()
         self.received: deque[dict[str, int]] = deque()
-        self.expected = 0
+        self.expected = self.held = 0
 
     def cycle(self):
         ports = self._ports
@@ -80,6 +90,7 @@ class Sink:
             if self._held not in (None, payload):
                 raise AssertionError(f"{self.name}: payload changed before ready")
             self._held = None if willing else payload
+            self.held += not willing
             if willing:
                 self.received.append(ports.layouts[f"{self.name}__payload"].unpack(payload))
         if self._ready is not None:
@@ -116,7 +127,13 @@ class PacketSource:
                 )
             )
 
+    @property
+    def held(self) -> int:
+        """Cycles in which a head or payload waited since `set_idle`."""
+        return self._head.held + self._payload.held
+
     def set_idle(self, head: Iterator[bool], payload: Iterator[bool]):
+        self._head.held = self._payload.held = 0
         self._head.idle, self._payload.idle = head, payload
 
     def cycle(self):
@@ -137,7 +154,13 @@ class PacketSink:
         self.received: list[Packet] = []
         self.expected = 0
 
+    @property
+    def held(self) -> int:
+        """Cycles in which a head or payload waited since `set_drain`."""
+        return self._head.held + self._payload.held
+
     def set_drain(self, head: Iterator[bool], payload: Iterator[bool]):
+        self._head.held = self._payload.held = 0
         self._head.drain, self._payload.drain = head, payload
 
     def cycle(self):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 
 from .simulate import always
@@ -72,11 +72,17 @@ class AxiChecker:
     ----------
     data_bytes, address_bits
         Widths of the bus.
+    ids
+        IDs that the manager may use; None lets it use any. Answers of several may come in any
+        order, so whoever counts on the order of its requests has one.
     """
 
-    def __init__(self, *, data_bytes: int, address_bits: int = 48):
+    def __init__(
+        self, *, data_bytes: int, address_bits: int = 48, ids: Collection[int] | None = None
+    ):
         self.data_bytes = data_bytes
         self.address_bits = address_bits
+        self.ids = ids
         self._held: dict[str, tuple] = {}
         self._awaited: deque[int] = deque()  # beats of write bursts whose data has not ended
         self._early: deque[bool] = deque()  # WLAST of beats that came before their address
@@ -110,6 +116,9 @@ class AxiChecker:
     def burst(self, channel: str, bus) -> Burst:
         """The burst on an address channel, checked."""
         address, beats = bus[f"{channel}addr"], bus[f"{channel}len"] + 1
+        if self.ids is not None and bus[f"{channel}id"] not in self.ids:
+            known = ", ".join(map(str, sorted(self.ids)))
+            raise AxiViolation(f"{channel}id: must be one of {known}, not {bus[f'{channel}id']}")
         if bus[f"{channel}burst"] != INCR:
             raise AxiViolation(f"{channel}burst: must be INCR, not {bus[f'{channel}burst']}")
         if 1 << bus[f"{channel}size"] != self.data_bytes:
@@ -300,11 +309,12 @@ class AxiMemory:
         return int.from_bytes(b"\xa5" * self.data_bytes, "little")
 
 
-def attach(memory: AxiMemory, axi):
-    """A background bench that puts `memory` at the bus `axi`.
+def attach(memory: AxiMemory, axi, *, ids: Collection[int] | None = None):
+    """A background bench that puts `memory` at the bus `axi`, whose manager may use these `ids`.
 
     `axi` may lack signals: IDs are then 0, and its size and type are what they must be.
     """
+    memory.checker.ids = ids
     absent = {"awsize": memory.data_bytes.bit_length() - 1, "awburst": INCR}
     absent |= {name.replace("aw", "ar"): value for name, value in absent.items()}
     present = [name for name in MANAGER if hasattr(axi, name)]

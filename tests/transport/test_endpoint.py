@@ -14,6 +14,8 @@ from tests.lib.simulate import SHAPES, pattern, run, stream_put
 
 RANK = 6
 PAGE = 4096
+#: AXI IDs that the endpoint promises.
+IDS = {0}
 
 
 def configuration(flit_bytes=8, payload_flits=4, packets=4, **more):
@@ -50,7 +52,10 @@ class Bench:
             await ctx.tick().repeat(20)
             assert len(self.peer.received) == packets
 
-        background = [self.peer.bench(self.dut.rx, self.dut.tx), attach(self.memory, self.dut.axi)]
+        background = [
+            self.peer.bench(self.dut.rx, self.dut.tx),
+            attach(self.memory, self.dut.axi, ids=IDS),
+        ]
         run(self.dut, *benches, wait, background=background, limit=limit)
         assert self.memory.refused == {"r": 0, "b": 0}
         assert self.peer.credits == self.peer.initial, "credits are not all back"
@@ -269,7 +274,7 @@ def test_latency_from_request_to_data(flit_bytes):
                     waited.setdefault("last", cycle - len(flits) + 1)
             await ctx.tick()
 
-    run(bench.dut, drive, background=[attach(memory, bench.dut.axi)])
+    run(bench.dut, drive, background=[attach(memory, bench.dut.axi, ids=IDS)])
     header = 5 + latency
     assert waited == {"header": header, "last": header + config.header_flits}
 
@@ -300,5 +305,5 @@ def test_latency_of_a_write_and_its_response(flit_bytes):
                     seen.setdefault(name, cycle - config.header_flits)
             await ctx.tick()
 
-    run(bench.dut, drive, background=[attach(memory, bench.dut.axi)])
+    run(bench.dut, drive, background=[attach(memory, bench.dut.axi, ids=IDS)])
     assert seen == {"address": 2, "data": 2, "response": 7, "answer": 10}

@@ -17,6 +17,8 @@ from tests.lib.simulate import pattern, run
 
 RANK = 2
 PAGE = 4096
+#: AXI ID of each side: of ordinary packets, and of the accelerator's (INC).
+SIDES = {0: 1, 1: 0}
 READ, WRITE = MessageClass.READ_REQUEST, MessageClass.WRITE_DATA
 ANSWERS = {READ: MessageClass.READ_DATA, WRITE: MessageClass.WRITE_RESPONSE}
 
@@ -62,7 +64,11 @@ class Bench:
             await ctx.tick().repeat(20)
             assert len(self.peer.received) == packets
 
-        background = [self.peer.bench(self.dut.rx, self.dut.tx), attach(self.memory, self.dut.axi)]
+        ids = SIDES.values() if self.config.forwards else [SIDES[1]]
+        background = [
+            self.peer.bench(self.dut.rx, self.dut.tx),
+            attach(self.memory, self.dut.axi, ids=ids),
+        ]
         cycles = run(self.dut, *benches, wait, background=background, limit=limit)
         assert self.memory.refused == {"r": 0, "b": 0}
         assert self.peer.credits == self.peer.initial, "credits are not all back"
@@ -88,6 +94,13 @@ def check_answers(bench, traffic, status=lambda packet: OKAY):
             for packet, answer in zip(asked, answered, strict=True):
                 codes = answer.responses or [answer.status]
                 assert max(codes) == status(packet)
+
+
+def burst_starts(config, packet):
+    """Where a packet's bursts begin: at its first flit, and at the page that it crosses into."""
+    first = packet.address // config.flit_bytes * config.flit_bytes
+    page = (packet.address + packet.length - 1) // PAGE * PAGE
+    return [first, page] if page > first else [first]
 
 
 def mixed(config, draw, count, *, pages=2):
@@ -122,8 +135,12 @@ def test_verilog_axi_30_beats_of_two_ids_may_be_mixed(flit_bytes, shape):
         for packet, answer in zip(asked, bench.answers(READ, inc), strict=True):
             first = packet.address // flit_bytes
             assert answer.payload == list(range(first, first + len(answer.payload)))
-    # Each side's bursts are its own ID's.
-    assert {burst.id for burst in memory.read_bursts + memory.write_bursts} == {0, 1}
+    # Each side's bursts are its own ID's, in the order of its requests.
+    for kind, bursts in ((READ, memory.read_bursts), (WRITE, memory.write_bursts)):
+        for inc, id in SIDES.items():
+            packets = [p for p in traffic if p.message_class == kind.value and p.inc == inc]
+            starts = [place for packet in packets for place in burst_starts(config, packet)]
+            assert [burst.address for burst in bursts if burst.id == id] == starts
 
 
 @pytest.mark.parametrize("flit_bytes", [8, 16])
