@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amaranth import Array, Cat, Mux, Signal, Value
+from amaranth import Array, Cat, Const, Mux, Signal
 
 from hdl.accelerator.issue_turns import IssueTurns
 from hdl.accelerator.read_out_turns import START_TO_ROOM, ReadOutTurns
@@ -163,27 +163,23 @@ class ReadOutTurnsContract(Turns):
             "Packets of one context at most are under way.",
             trace=turns.holds.any(),
         )
-        in_order = self._order(m)
+        waits = self._order(m)
         self.always(
             "somebody_has_a_turn_while_one_can_use_it",
             turns.turn.any(),
-            "Some context has its turn in every cycle in which one asks that would overtake "
-            "nothing, and none but it is under way.",
-            when=(turns.asks & free & in_order).any(),
+            "Some context has its turn in every cycle in which one asks and none but it is under "
+            "way, unless the turn is that of sums that would overtake codes.",
+            when=(turns.asks & free).any() & ~waits,
         )
         self._settle()
-        asks, who = turns.asks, "A context"
-        if self._inq_lead:
-            # Sums wait for codes to be through, too, as long as others go on reading codes.
-            asks, who = turns.asks & turns.quantized, "A context of codes"
         # A packet that starts while its context holds is of the same run.
         runs = turns.starts & ~turns.holds
         self.lemma("last_holds", ~turns.holds.any() | turns.holds.bit_select(self._last(), 1))
         self.wait(
             m,
-            asks,
+            turns.asks,
             runs,
-            f"{who} that keeps asking has its turn after at most one run of each other one.",
+            "A context that keeps asking has its turn after at most one run of each other one.",
             robin="round_robin",
         )
 
@@ -191,10 +187,10 @@ class ReadOutTurnsContract(Turns):
         return self.inside.signal("round_robin.last")
 
     def _order(self, m):
-        """Contexts whose results would not overtake codes."""
+        """Whether sums must wait for codes to be through."""
         turns = self.component
         if self._inq_lead == 0:
-            return Value.cast(turns.asks)
+            return Const(0)
         since = Signal(range(self._inq_lead + 1), init=self._inq_lead)  # cycles without codes
         with m.If(turns.reads_codes.any()):
             m.d.sync += since.eq(0)
@@ -212,7 +208,7 @@ class ReadOutTurnsContract(Turns):
             trace=behind & (turns.asks & ~turns.quantized).any(),
         )
         self.lemma("ahead", self.inside.signal("ahead") == self._inq_lead - since)
-        return Mux(behind, turns.quantized, -1)
+        return behind
 
     def _settle(self):
         turns = self.component

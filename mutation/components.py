@@ -273,7 +273,7 @@ COMPONENTS: dict[str, Component] = {
                 "round",
             ),
             bench=Bench("tb_reducer"),
-            tests=_tests("arithmetic/", "reducer"),
+            tests=_tests("arithmetic/", "reducer", "operations"),
         ),
         Component(
             name="inq-reducer",

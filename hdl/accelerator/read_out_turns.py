@@ -34,7 +34,8 @@ class ReadOutTurns(wiring.Component):
     Timing
     ------
     A packet of one context may follow another's in the next cycle. Sums wait behind codes until
-    they leave the reducer later than those, whoever's they are.
+    they leave the reducer later than those, whoever's they are; where it is their turn the others
+    wait with them, or each run of codes would pass them anew.
 
     Fairness
     --------
@@ -64,9 +65,9 @@ class ReadOutTurns(wiring.Component):
             m.d.comb += free[context].eq(~others.any())
         m.submodules.round_robin = robin = RoundRobin(self._contexts)
         m.d.comb += [
-            robin.requests.eq(self.asks & free & in_order),
+            robin.requests.eq(self.asks & free),
             robin.used.eq(self.starts),
-            self.turn.eq(robin.grant),
+            self.turn.eq(robin.grant & in_order),
         ]
         return m
 

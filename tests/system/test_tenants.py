@@ -5,7 +5,10 @@ import dataclasses
 import pytest
 
 from hdl.accelerator.layouts import Status
+from hdl.config import SwitchConfig
+from sim.register_host import Instruction
 from sim.tenants import Tenant, mask
+from sim.testbed import Testbed
 
 from .tenancy import RANKS, WATCHDOG, accept, hold, pair, run, values
 
@@ -135,6 +138,40 @@ def test_tenants_that_run_at_once_end_together():
     run(first, second, seed=33, elements=1500, in_place=True)
     times = [last_flag(tenant) - first_arrival(tenant) for tenant in (first, second)]
     assert abs(times[0] - times[1]) < 0.05 * max(times), times
+
+
+@pytest.mark.long
+def test_sums_beside_codes_wait_for_a_run_at_a_time_and_not_for_the_operation():
+    """A small operation of fp16 beside a long one that is quantized: both take their turns."""
+    # Links of which the quantized operation does not fill every cycle of the arithmetic.
+    config = SwitchConfig(
+        ranks=2, flit_bytes=16, payload_bytes=64, wave_bytes=512, contexts=2, block=64,
+        formats=("fp16", "inq8"), memory_bytes=1 << 17, link_latency=4, memory_latency=4,
+    )  # fmt: skip
+    bed = Testbed(config)
+    half = config.memory_bytes // 2
+    long, short = (Tenant(bed, n, range(2), n * half, (n + 1) * half) for n in range(2))
+    size, flag = 16384, [half - 64] * 2
+    for tenant in (long, short):
+        tenant.enable()
+    codes = Instruction(
+        size, [0] * 2, [size] * 2, flag, "inq8", source_ranks=3, destination_ranks=3,
+        scale_sources=[2 * size] * 2, scale_destinations=[2 * size + 4096] * 2,
+    )  # fmt: skip
+    assert bed.host.post(codes, 0) == (Status.OK, 0)
+    small = short.operation(values(7, 128)[:2])
+    short.load(small)
+    assert short.post(small) == (Status.OK, 0)
+    for tenant, flags in ((long, flag), (short, small.where.flags)):
+        bed.host.program(flags=flags, count=1, context=tenant.context, ranks=(0, 1))
+    bed.host.go([0])
+    bed.host.wait(500)
+    bed.host.go([1])
+    start = bed.cycle
+    bed.host.wait(20_000)
+    ends = [bed.host.latest("flag_time", tenant.context) - start for tenant in (long, short)]
+    short.expect()
+    assert 0 < 3 * ends[1] < ends[0], ends
 
 
 @pytest.mark.parametrize("channel", ["ar", "r", "aw", "w", "b"])
