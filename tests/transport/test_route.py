@@ -209,3 +209,70 @@ def test_a_rank_whose_link_is_not_up_is_as_none(message_class):
     assert went == ([0] * (count - 1) + [1]) * 2
     is_request = message_class in (READ, WRITE)
     assert len(turned) == (count if is_request else 1)
+
+
+@pytest.mark.parametrize("message_class", [READ, WRITE, MessageClass.READ_DATA])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_port_whose_link_is_down_is_as_none(message_class, seed):
+    """As a packet's first flit finds it, whatever comes while the packet is under way."""
+    config = CONFIG.replace(contexts=2)
+    dut = Route(config, message_class=message_class)
+    draw = random.Random(f"{message_class} {seed}")
+    is_request = message_class in (READ, WRITE)
+    seen, due = [], []
+
+    async def ask(ctx):
+        for number in range(80):
+            to = draw.randrange(3)
+            if is_request:
+                packet = request(message_class, to * WINDOW, PAYLOAD)
+            else:
+                header = random_header(draw, message_class, inc=0, destination=to)
+                packet = Packet(header, [draw.getrandbits(64) for _ in range(3)])
+            packet.header["tag"] = number
+            ctx.set(dut.flits, len(packet.payload))
+            for index, each in enumerate(beats(packet)):
+                reachable = draw.getrandbits(3)
+                if index == 0:
+                    goes = reachable >> to & 1
+                    due.extend([(number, 1 << to if goes else 0)] * max(1, len(packet.payload)))
+                ctx.set(dut.reachable, reachable)
+                await stream_put(ctx, dut.i, [each])
+        await ctx.tick().repeat(3)
+
+    async def take(ctx):
+        ctx.set(dut.o.ready, 1)
+        ctx.set(dut.refused.ready, 1)
+        async for _, _, goes, beat, turned, back in ctx.tick().sample(
+            dut.o.valid, dut.o.payload, dut.refused.valid, dut.refused.payload
+        ):
+            if goes:
+                seen.append((beat.beat.header.tag, beat.target))
+            if turned:
+                seen.append((back.header.tag, 0))
+
+    run(dut, ask, background=[take], limit=4000)
+    # Of an answer that is dropped nothing is seen.
+    assert seen == [each for each in due if is_request or each[1]]
+    assert {target for _, target in due} == {0, 1, 2, 4}
+
+
+@pytest.mark.parametrize("contexts", [1, 2])
+@pytest.mark.parametrize("message_class", [WRITE, MessageClass.READ_DATA])
+def test_a_packet_longer_than_any_may_be_goes_nowhere(message_class, contexts):
+    """One that fills a payload goes on, one of a flit more does not."""
+    dut = Route(CONFIG.replace(contexts=contexts), message_class=message_class)
+    most = PAYLOAD // FLIT
+
+    async def bench(ctx):
+        for flits in (most, most + 1):
+            header = random_header(random.Random(1), message_class, inc=0, destination=1,
+                                   address=WINDOW, length=PAYLOAD)  # fmt: skip
+            (first, *_) = beats(Packet(header, [0] * flits))
+            ctx.set(dut.flits, flits)
+            ctx.set(dut.o.ready, 1)
+            ctx.set(dut.refused.ready, 1)
+            await stream_put(ctx, dut.i, [first])
+            assert ctx.get(dut.o.valid) == (flits == most)
+
+    run(dut, bench)
