@@ -247,8 +247,8 @@ def test_arrivals_of_several_programs_come_one_after_the_other(shape):
 class Bench:
     """A rank over block RAM, with the switch's end of its link in Python."""
 
-    def __init__(self, flit_bytes):
-        self.config = config = configuration(flit_bytes)
+    def __init__(self, flit_bytes, **overrides):
+        self.config = config = configuration(flit_bytes).replace(**overrides)
         self.dut = EmulatedRank(config, rank=RANK)
         self.storage = BlockStorage(config)
         self.top = Module()
@@ -386,9 +386,9 @@ def test_refused_arrivals_are_counted():
     bench.run(body)
 
 
-@pytest.mark.parametrize("flit_bytes", [8, 16])
-def test_what_is_written_is_read_back_and_beyond_memory_is_decerr(flit_bytes):
-    bench = Bench(flit_bytes)
+@pytest.mark.parametrize(("flit_bytes", "slices"), [(8, "none"), (16, "none"), (8, "all")])
+def test_what_is_written_is_read_back_and_beyond_memory_is_decerr(flit_bytes, slices):
+    bench = Bench(flit_bytes, register_slices=slices)
     draw = random.Random(0)
     config = bench.config
 
