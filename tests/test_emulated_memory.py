@@ -9,7 +9,7 @@ from amaranth.lib.wiring import connect
 from hdl.config import SwitchConfig
 from hdl.emulated_memory import STALL_CHANNELS, EmulatedMemory, Jitter, RandomBits
 from hdl.storage import BlockStorage
-from tests.lib.axi import DECERR, OKAY, AxiManager
+from tests.lib.axi import DECERR, OKAY, SLVERR, AxiManager
 from tests.lib.simulate import SHAPES, pattern, run
 
 CONFIG = SwitchConfig(
@@ -358,3 +358,30 @@ def test_pulp_axi_423_reads_that_shut_out_writes():
             between = [at for at in m.taken["w"] if m.taken["ar"][0] < at < last_read]
             assert not between
     assert taken[0] == 16
+
+
+@pytest.mark.parametrize("code", [SLVERR, DECERR])
+def test_a_flit_that_is_told_to_be_bad_answers_so_and_no_other(code):
+    """Of a read each beat has its own response, of a write the burst that touches it."""
+    config = CONFIG.replace(contexts=2)
+    bad_read, bad_write = 8 * 21, 8 * 99
+    bench = Bench(config, bad_read=bad_read, read_error=code, bad_write=bad_write, write_error=code)
+    reads = [(8 * 20, 3), (8 * 99, 2), (8 * 21, 1)]
+    writes = [(8 * n, [n, n + 1], None) for n in (96, 98, 99, 100, 21)]
+    m = manager(reads=reads, writes=writes)
+    bench.run(m)
+    due = [code if 8 * n == bad_read else OKAY for n in (20, 21, 22, 99, 100, 21)]
+    assert [got for _, got, _ in m.read_data] == due
+    assert m.answers == [OKAY, code, code, OKAY, OKAY]
+
+
+@pytest.mark.parametrize("channel", STALL_CHANNELS)
+def test_a_channel_that_is_held_stands_still(channel):
+    """And only that one: a held read stops no write, and the other way round."""
+    bench = Bench(CONFIG.replace(contexts=2), hold=1 << STALL_CHANNELS.index(channel))
+    m = manager(reads=[(0, 2)], writes=[(4096, [1, 2], None)])
+    with pytest.raises(AssertionError, match="cycles|limit|time"):
+        bench.run(m, limit=200)
+    done = {"ar": len(m.taken["r"]) == 2, "aw": len(m.taken["b"]) == 1}
+    of_reads = channel in ("ar", "r")
+    assert done == {"ar": not of_reads, "aw": of_reads}
