@@ -185,7 +185,7 @@ COMPONENTS: dict[str, Component] = {
         ),
         Component(
             name="wave-controller",
-            files=_accelerator("wave_controller"),
+            files=_accelerator("wave_controller", "scales"),
             bench=Bench("tb_wave_controller"),
             tests=_tests("accelerator/", "wave_controller"),
             proofs=("wave-controller", "streams-of-wave-controller"),

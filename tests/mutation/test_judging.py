@@ -75,6 +75,20 @@ def test_components_name_what_there_is(name):
         assert (ROOT / "cocotb_tests" / f"{component.bench.module}.py").exists()
 
 
+#: The array of an emulated rank's memory, and what is put around a block to time it.
+NOT_JUDGED = {"hdl/storage.py", "hdl/building/block_timing.py"}
+
+
+def test_every_file_that_makes_hardware_is_some_components():
+    judged = {file for component in COMPONENTS.values() for file in component.files}
+    makes = {
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "hdl").rglob("*.py")
+        if "m.d." in path.read_text()
+    }
+    assert makes - judged == NOT_JUDGED
+
+
 def test_a_fault_that_changes_nothing_is_equivalent():
     """``.eq(0)`` of what is 0 anyway; and an inverted comparison is not."""
     doorbell = COMPONENTS["doorbell"]
