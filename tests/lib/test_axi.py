@@ -166,3 +166,12 @@ def test_strobes_select_bytes():
             if strobe >> i & 1:
                 expected[i] = word >> 8 * i & 0xFF
     assert memory.read(0, 8) == expected
+
+
+@pytest.mark.parametrize("channel", ["aw", "ar"])
+def test_an_id_that_is_not_the_managers_is_flagged(channel):
+    checker = AxiChecker(data_bytes=8, ids=(0, 2))
+    for number in (0, 2):
+        checker.cycle(address(channel, 0, 1) | {f"{channel}id": number})
+    with pytest.raises(AxiViolation, match=f"{channel}id: must be one of 0, 2, not 1"):
+        checker.cycle(address(channel, 0, 1) | {f"{channel}id": 1})
