@@ -18,7 +18,7 @@ from hdl.building.cache import cached, digest
 from hdl.building.verilog import flat_ports, module_name, start_constants
 
 from .components import Component
-from .faults import Fault, find, plant, select_bits
+from .faults import SELECT, Fault, find, plant, select_bits
 from .forked import BREAKS
 
 __all__ = ["BenchJudge"]
@@ -26,8 +26,6 @@ __all__ = ["BenchJudge"]
 #: The simulator: it builds in a second, and unknown values show.
 SIMULATOR = "icarus"
 SEED = 1
-#: The input that selects a fault, and what sets it when a simulation starts.
-SELECT = "planted_fault"
 
 
 class BenchJudge:

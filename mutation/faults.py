@@ -8,9 +8,11 @@ its own value of a select input, so that it is built once; or a single one stand
 from __future__ import annotations
 
 import linecache
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from pathlib import Path
 
 from amaranth import Const, Signal, Value
@@ -27,9 +29,11 @@ from amaranth.hdl._ast import (
     _StatementList,
 )
 
-__all__ = ["KINDS", "Fault", "find", "nearest", "plant", "select_bits"]
+__all__ = ["KINDS", "SELECT", "Fault", "find", "nearest", "plant", "select_bits"]
 
 ROOT = Path(__file__).resolve().parents[1]
+#: The name of the input that selects a fault.
+SELECT = "planted_fault"
 
 CONDITION = "condition inverted"
 DROPPED = "assignment dropped"
@@ -120,25 +124,32 @@ def select_bits(count: int) -> int:
     return count.bit_length()
 
 
-def plant(fragment: Fragment, faults: Sequence[Fault], select: Value | None = None) -> int:
+def plant(fragment: Fragment, faults: Sequence[Fault | None], select: Value | None = None) -> int:
     """Put `faults` into `fragment`; how many were found there.
 
     Parameters
     ----------
+    faults
+        None is nowhere, and has its number all the same; several may be the same one.
     select
         Fault number n (from 1) is there while this is n. None: all are there always.
     """
-    numbers = {fault.key: number for number, fault in enumerate(faults, start=1)}
+    numbers = defaultdict(list)
+    for number, fault in enumerate(faults, start=1):
+        if fault is not None:
+            numbers[fault.key].append(number)
     met = set()
 
     def active(fault: Fault) -> Value | None:
-        number = numbers.get(fault.key)
-        if number is None:
+        chosen = numbers.get(fault.key)
+        if chosen is None:
             return None
-        met.add(number)
-        return Const(1) if select is None else select == number
+        met.update(chosen)
+        if select is None:
+            return Const(1)
+        return reduce(or_, (select == number for number in chosen))
 
-    _Rewriter({fault.file for fault in faults}, active).fragment(fragment)
+    _Rewriter({fault.file for fault in faults if fault is not None}, active).fragment(fragment)
     return len(met)
 
 

@@ -56,7 +56,7 @@ PROOF_SECONDS = 1800
 OF_A_FILE = 2
 
 #: Modules of this package that verdicts depend on.
-JUDGES = ("bench", "faults", "judging", "unit")
+JUDGES = ("bench", "engine", "faults", "judging", "unit")
 #: Why survivors are none, by key; a line each.
 EXPLANATIONS = Path(__file__).with_name("explained.toml")
 
@@ -212,7 +212,7 @@ class _Judges:
         if noticed:
             result, by = CAUGHT, next(iter(noticed.values()))
         else:
-            equivalent = is_equivalent(self._component, fault)
+            equivalent = self._component.compared and is_equivalent(self._component, fault)
             result, by = (EQUIVALENT, "by proof") if equivalent else (SURVIVED, "")
         name, seconds = self._component.name, round(seconds, 2)
         return Mutant(name, fault, result, by, tuple(noticed), seconds)

@@ -1,4 +1,7 @@
-"""A component's unit tests as a judge: pytest in this process, with the fault in every design."""
+"""A component's unit tests as a judge: pytest in this process, with the fault in every design.
+
+What Amaranth's simulator runs has the fault alone; compiled models have all, and are told which.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ import pytest
 from amaranth.hdl import Fragment
 
 from .components import Component
+from .engine import EngineFaults
 from .faults import ROOT, Fault, nearest, plant
 
 __all__ = ["UnitJudge"]
@@ -45,13 +49,14 @@ class UnitJudge:
     def __init__(self, component: Component, faults: Sequence[Fault], folder: Path):
         self._component = component
         self._faults = faults
+        self._engine = EngineFaults(faults, folder / "models")
 
     def __call__(self, number: int) -> str:
         """The test that fails with fault `number` (from 1; 0 is none), or an empty text."""
         prepare = Fragment.prepare
 
         def prepared(fragment, *arguments, **options):
-            if number:
+            if number and not self._engine.building:
                 here = nearest(fragment, self._faults[number - 1])
                 plant(fragment, [here] if here else [])
             return prepare(fragment, *arguments, **options)
@@ -59,6 +64,7 @@ class UnitJudge:
         first = _FirstFailure()
         with (
             mock.patch.object(Fragment, "prepare", prepared),
+            self._engine.planted(number),
             mock.patch.dict(os.environ, {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}),
         ):
             code = pytest.main(

@@ -135,9 +135,12 @@ def up(ctx, dut) -> bool:
     return not hasattr(dut, "up") or bool(ctx.get(dut.up))
 
 
-def generate(config, traffic, *, seed=0, rate=FREE, limit=6000, timeout=0, outages=(), **more):
+def generate(
+    config, traffic, *, asked=None, seed=0, rate=FREE, limit=6000, timeout=0, outages=(), **more
+):
     """Run one sequence; the network, the totals, and the cycles.
 
+    It is asked for requests of `asked` bytes, where that differs from what the network expects.
     Outages are pairs of cycles: so many later the link goes down, for so long.
     """
     dut = TrafficGenerator(config, rank=RANK)
@@ -146,7 +149,7 @@ def generate(config, traffic, *, seed=0, rate=FREE, limit=6000, timeout=0, outag
 
     async def bench(ctx):
         give(ctx, dut, traffic)
-        ctx.set(dut.bytes, traffic.bytes)
+        ctx.set(dut.bytes, traffic.bytes if asked is None else asked)
         ctx.set(dut.rate, rate)
         if timeout:
             ctx.set(dut.timeout, timeout)
@@ -191,6 +194,15 @@ def test_requests_answers_and_totals(flit_bytes, pattern, writes):
     )
     assert 0 < latencies["min"] <= latencies["sum"] / 50 <= latencies["max"]
     assert latencies["max"] <= network.delay * config.traffic_requests + 200
+
+
+@pytest.mark.parametrize("beyond", [0, 1, 2, 31])
+def test_a_request_has_a_payload_at_most(beyond):
+    config = configuration()
+    most = config.payload_bytes
+    traffic = golden.Traffic(writes=128, count=20, bytes=most, write_base=0x800)
+    _, totals, _ = generate(config, traffic, asked=most + beyond)
+    assert (totals["answered"], totals["moved"], totals["errors"]) == (20, 20 * most, 0)
 
 
 def test_the_target_of_a_hot_spot_asks_nothing():

@@ -15,7 +15,7 @@ from hdl.transport.endpoint import Endpoint
 from hdl.transport.link import Link
 from hdl.transport.link_end import LinkEnd
 from hdl.transport.port import Port
-from tests.lib.axi import AxiMemory, attach
+from tests.lib.axi import DECERR, AxiMemory, attach
 from tests.lib.packets import Packet, random_header, send_packets
 from tests.lib.simulate import idle, pattern, run, stream_get, stream_put, until
 
@@ -372,3 +372,39 @@ def test_arrivals_come_one_after_the_other_across_outages(seed, slices):
     assert list(dict.fromkeys(came)) == list(range(1, count + 1))
     assert came == sorted(came)
     assert len(came) > count, "nothing was lost"
+
+
+@pytest.mark.parametrize("answered", [0, 2, 5])
+def test_arrivals_without_an_answer_have_one_here_before_the_end_is_clean(answered):
+    """Each once, and those that were answered by the switch no second one."""
+    count = 5
+    pair = Pair(answered, 2, "none")
+    pair.asks = False
+    port, endpoint = pair.port, pair.endpoint
+    given, lost = [], []
+
+    async def doorbell(ctx):
+        await stream_get(ctx, port.arrivals, count)
+        for _ in range(answered):
+            header = random_header(pair.draw, MessageClass.WRITE_RESPONSE, inc=1, status=0)
+            await send_packets(ctx, port.answers, [Packet(header)])
+
+    async def rank(ctx):
+        await stream_put(ctx, endpoint.arrival, [{"epoch": 1 + n} for n in range(count)])
+
+    async def note(ctx):
+        seen = endpoint.acknowledged, endpoint.acknowledgement, endpoint.arrivals_lost
+        async for _, _, told, response, gone, state in ctx.tick().sample(*seen, endpoint.tx.state):
+            if told:
+                (lost if gone else given).append(response.value)
+            assert state != CLEAN or len(given) + len(lost) == count
+
+    async def bench(ctx):
+        await ctx.tick().repeat(SETTLES)
+        assert (given, lost) == ([0] * answered, [])
+        await pair.cut(ctx, [pair.there, pair.back], 60)
+        await pair.settle(ctx)
+
+    pair.run(bench, rank, doorbell, note)
+    assert pair.outages == 1
+    assert (given, lost) == ([0] * answered, [DECERR] * (count - answered))
