@@ -51,7 +51,10 @@ EVERYTHING = (
     "docs", "README.md", "CHANGELOG.md", "Makefile", ".ci",
 )  # fmt: skip
 #: Folders of unit tests that know of the design, its simulation, and what they import.
-DESIGN_TESTS = ("accelerator", "arithmetic", "golden", "system", "traffic", "transport")
+DESIGN_TESTS = (
+    "accelerator", "arithmetic", "golden", "sim/scenarios", "system", "traffic",
+    "transport",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -123,10 +126,9 @@ def _pytest(part: str, files: Iterable[Path], *options: str) -> Iterator[Item]:
 
 
 def _sources(test: Path) -> tuple[str, ...]:
-    top, folder, *_ = test.parts
-    if top == "cocotb_tests":
+    if test.is_relative_to("cocotb_tests"):
         return OF_BENCHES
-    if folder in DESIGN_TESTS:
+    if any(test.is_relative_to(Path("tests", folder)) for folder in DESIGN_TESTS):
         return tuple(sorted({*DESIGN, *imported(test, ROOT)}))
     return EVERYTHING
 
