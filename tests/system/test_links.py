@@ -21,6 +21,8 @@ FORWARDING = SwitchConfig.preset("tiny", contexts=CONTEXTS, core="forward")
 EVERYONE = (1 << RANKS) - 1
 #: Cycles within which a link is up again, and what was missed is sent.
 COMES_BACK = 4000
+#: Cycles between the outages of one test and the next.
+PHASE = 80
 #: Where ordinary slots begin, in the second half of each memory, behind the first tenant's.
 READS, WRITES, SLOTS = 0x2800, 0x3000, 4
 
@@ -77,7 +79,7 @@ def told(tenant: Tenant, operation, aborts: int):
 
 def outage(after: int, cycles: int, **how) -> bool:
     """The link is down from so many cycles after the arrivals on; whether that ended anything."""
-    tenant, other = two()
+    tenant, other = two(first=after // PHASE % CONTEXTS)
     bed = tenant.bed
     operation, aborts = begin(tenant, after, **how)
     bed.host.wait(after)
@@ -99,7 +101,7 @@ def outage(after: int, cycles: int, **how) -> bool:
 
 
 @pytest.mark.parametrize("cycles", [1, 400])
-@pytest.mark.parametrize("after", range(0, 640, 80))
+@pytest.mark.parametrize("after", range(0, 640, PHASE))
 def test_a_link_that_goes_down_in_any_phase(after, cycles):
     """PORT SYNC ENG: who needs it is told at once, others notice nothing; when it is back it works
     as ever, and the rank has its flag. No watchdog, no reset, no host.
@@ -142,7 +144,7 @@ def test_an_arrival_that_the_link_has_lost_is_answered_with_an_error():
     mend(tenant, other)
     refused = bed.host.read(f"rank{BAD}", "refused")
     tenant.program(count=1, ranks=(BAD,))
-    bed.host.go([0])
+    bed.host.go([tenant.context])
     cut(bed, BAD)
     bed.host.wait(100)
     assert bed.host.read(f"rank{BAD}", "refused") == refused + 1
@@ -153,7 +155,7 @@ def test_an_arrival_that_the_link_has_lost_is_answered_with_an_error():
     operation = accept(tenant, 1)
     bed.host.epochs[0] -= 1
     tenant.program(ranks=(0, 1))
-    bed.host.go([0])
+    bed.host.go([tenant.context])
     assert tenant.wait(), bed.state()
     assert tenant.read("last_code") == Status.OK.value
     tenant.expect()
@@ -168,7 +170,7 @@ def test_what_is_queued_behind_the_operation_ends_too():
     operations = [accept(tenant, seed, in_place=False) for seed in range(3)]
     tenant.program()
     aborts, before = tenant.read("aborts"), tenant.read("operations")
-    tenant.bed.host.go([0])
+    tenant.bed.host.go([tenant.context])
     tenant.bed.host.wait(100)
     cut(tenant.bed, BAD)
     assert ended(tenant, aborts + 1)
@@ -320,7 +322,7 @@ def test_ordinary_traffic_across_an_outage(after):
     tenant.set_members((0, 1))
     operation = accept(tenant, after)
     tenant.program()
-    bed.host.go([0])
+    bed.host.go([tenant.context])
     assert tenant.wait(), bed.state()
     assert tenant.read("last_code") == Status.OK.value
     for rank in tenant.members:

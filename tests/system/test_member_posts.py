@@ -5,7 +5,7 @@ import pytest
 from hdl.accelerator.layouts import Status
 from sim.tenants import flag_word
 
-from .tenancy import BAD, RANKS, accept, hold, pair, release, values
+from .tenancy import BAD, CONTEXTS, RANKS, accept, hold, pair, release, values
 from .test_recovery import adopt, ended, flag, run_beside
 
 
@@ -103,7 +103,7 @@ def test_bits_without_a_meaning_are_refused():
             tenant.stage(operation, rank, format=7 << 16 | 7 << 32 | 1 << bit)
         tenant.posted = [operation]
         tenant.program()
-        tenant.bed.host.go([0])
+        tenant.bed.host.go([tenant.context])
         end_with(tenant, operation, code, 0)
     finish_next(tenant, other)
 
@@ -137,7 +137,7 @@ def test_where_no_flag_may_be_written_the_epoch_goes_on():
         tenant.stage(operation, rank, flag=other.base)
     tenant.posted = [operation]
     tenant.program()
-    tenant.bed.host.go([0])
+    tenant.bed.host.go([tenant.context])
     tenant.bed.host.wait(400)
     assert tenant.read("epoch") == operation.epoch + 1
     assert tenant.read("post_code") == Status.OUT_OF_WINDOW.value
@@ -156,12 +156,13 @@ def tell_later(tenant, operation):
     assert ended(tenant, aborts + 1)
     operation.epoch += 1
     end_with(tenant, operation, Status.ABORTED, 0)
-    tenant.bed.host.epochs[0] += 1
+    tenant.bed.host.epochs[tenant.context] += 1
 
 
-def test_a_host_that_posts_while_members_do_is_told():
+@pytest.mark.parametrize("who", range(CONTEXTS))
+def test_a_host_that_posts_while_members_do_is_told(who):
     """Not what it posted before has come to, and nothing is done of it."""
-    tenant, other = pair()
+    tenant, other = pair(first=who)
     tenant.set_in_band(True)
     operation = tenant.operation(values(13), in_place=False)
     for _ in range(2):
@@ -172,7 +173,7 @@ def test_a_host_that_posts_while_members_do_is_told():
     tenant.posted.clear()
     accept(tenant, 15)
     tenant.program()
-    tenant.bed.host.go([0])
+    tenant.bed.host.go([tenant.context])
     finish(tenant)
     finish_next(tenant, other)
 

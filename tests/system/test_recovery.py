@@ -13,7 +13,19 @@ from hdl.interfaces import Response
 from sim.tenants import Tenant, flag_word
 from sim.testbed import Testbed
 
-from .tenancy import BAD, CONFIG, RANKS, WATCHDOG, accept, hold, pair, release, run, values
+from .tenancy import (
+    BAD,
+    CONFIG,
+    CONTEXTS,
+    RANKS,
+    WATCHDOG,
+    accept,
+    hold,
+    pair,
+    release,
+    run,
+    values,
+)
 
 #: Code by the channel that stands still.
 CODES = {
@@ -69,11 +81,12 @@ def begin(tenant: Tenant, seed: int, elements: int = 700, ranks=None, **how):
 
 @pytest.mark.parametrize("channel", CODES)
 @pytest.mark.parametrize("after", [0, 90, 250])
-def test_a_rank_that_stops_answering_is_named_and_left_behind(channel, after):
+@pytest.mark.parametrize("who", range(CONTEXTS))
+def test_a_rank_that_stops_answering_is_named_and_left_behind(channel, after, who):
     """SYNC ENG: one rank is gone, the others are told; the next operation works without it at once,
     and with it once it has answered what it owes; nothing is reset.
     """
-    tenant, other = pair()
+    tenant, other = pair(first=who)
     host = tenant.bed.host
     operation, aborts = begin(tenant, after)
     host.wait(after)
@@ -85,7 +98,7 @@ def test_a_rank_that_stops_answering_is_named_and_left_behind(channel, after):
     adopt(tenant, operation, cut=BAD)
     for rank in range(RANKS):
         if rank != BAD:
-            assert flag(tenant, rank) == flag_word(operation.epoch, code, BAD)
+            assert flag(tenant, rank) == flag_word(operation.epoch, code, BAD, who)
             tenant.expect_flag(rank, operation.epoch, code, BAD)
     assert tenant.read("draining") == 1 << BAD
     assert tenant.post(tenant.operation(values(1))) == (Status.DRAINING, BAD)
@@ -106,7 +119,7 @@ def test_a_rank_that_stops_answering_is_named_and_left_behind(channel, after):
     at_flag = (changed >= tenant.flags[BAD]) & (changed < tenant.flags[BAD] + 8)
     assert (inside | at_flag).all()
     tenant.bed.expected[BAD][:] = held
-    assert flag(tenant, BAD) == flag_word(operation.epoch, code, BAD)
+    assert flag(tenant, BAD) == flag_word(operation.epoch, code, BAD, who)
     tenant.set_members(range(RANKS))
     other.set_members(range(RANKS))
     run(tenant, other, seed=after + 2)
@@ -124,9 +137,9 @@ def test_a_rank_that_never_arrives_is_named():
     assert tenant.read("unreachable") == 0
     # What comes for that epoch now is late.
     refused = tenant.bed.host.read("rank1", "refused")
-    tenant.bed.host.epochs[0] -= 1
+    tenant.bed.host.epochs[tenant.context] -= 1
     tenant.program(count=1, ranks=(1,))
-    tenant.bed.host.go([0])
+    tenant.bed.host.go([tenant.context])
     tenant.bed.host.wait(60)
     assert tenant.bed.host.read("rank1", "refused") == refused + 1
     run(tenant, other, seed=3)
@@ -189,7 +202,7 @@ def test_what_is_queued_behind_a_failure_ends_aborted():
     tenant.program()
     aborts = tenant.read("aborts")
     hold(tenant, BAD, "r")
-    tenant.bed.host.go([0])
+    tenant.bed.host.go([tenant.context])
     before = tenant.read("operations")
     assert ended(tenant, aborts + 1)
     assert tenant.read("operations") == before + 3
@@ -206,7 +219,7 @@ def test_what_is_queued_behind_a_failure_ends_aborted():
 
 def abort_after(cycles: int, seed: int):
     """A host ends an operation so many cycles after its arrivals; the next ones work."""
-    tenant, other = pair(watchdogs=(0, 0))
+    tenant, other = pair(watchdogs=(0, 0), first=seed % CONTEXTS)
     operation, aborts = begin(tenant, seed)
     tenant.bed.host.wait(cycles)
     was_over = tenant.done
@@ -218,7 +231,10 @@ def abort_after(cycles: int, seed: int):
     code = Status.OK if was_over else Status.ABORTED
     words = {flag(tenant, rank) for rank in range(RANKS)}
     if not was_over:  # or it was just about to be
-        assert words in ({flag_word(operation.epoch, c)} for c in (Status.OK, Status.ABORTED))
+        assert words in (
+            {flag_word(operation.epoch, each, context=tenant.context)}
+            for each in (Status.OK, Status.ABORTED)
+        )
         code = Status(words.pop() >> 32 & 0xFF)
     for rank in range(RANKS):
         tenant.expect_flag(rank, operation.epoch, code, 0)
@@ -287,7 +303,7 @@ def test_a_neighbour_that_is_disabled_for_a_moment_costs_a_pause(gap):
     for after in range(20, 500, 24):
         operation = accept(tenant, after, 1200, in_place=False)
         tenant.program()
-        host.go([0])
+        host.go([tenant.context])
         host.wait(after)
         other.write("enable", 0)
         host.wait(gap)
@@ -413,7 +429,7 @@ def random_failures(seed: int, rounds: int):
     """A failing tenant beside one that works: who fails, how, when and for how long at random."""
     print("seed", seed)
     draw = random.Random(seed)
-    tenant, other = pair()
+    tenant, other = pair(first=draw.randrange(CONTEXTS))
     for number in range(rounds):
         rank = draw.randrange(RANKS)
         channels = draw.sample(sorted(CODES), draw.randrange(1, 4))
@@ -451,7 +467,7 @@ def run_beside(other: Tenant, seed: int):
     """An operation of the tenant that is well, its own memory compared."""
     operation = accept(other, seed)
     other.program()
-    other.bed.host.go([1])
+    other.bed.host.go([other.context])
     assert other.wait(), other.bed.state()
     assert other.read("last_code") == Status.OK.value
     for rank in other.members:
