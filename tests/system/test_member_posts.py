@@ -9,7 +9,9 @@ from .tenancy import BAD, CONTEXTS, RANKS, accept, hold, pair, release, values
 from .test_recovery import adopt, ended, flag, run_beside
 
 
-def members_post(tenant, seed, *, ranks=None, odd=None, elements=300, count=1, **words):
+def members_post(
+    tenant, seed, *, ranks=None, odd=None, elements=300, count=1, delays=None, **words
+):
     """Every member stages its part, `odd` with other `words`, and arrives; the operation."""
     tenant.set_in_band(True)
     operation = tenant.operation(values(seed, elements), in_place=False)
@@ -17,7 +19,7 @@ def members_post(tenant, seed, *, ranks=None, odd=None, elements=300, count=1, *
     for rank in range(RANKS):
         tenant.stage(operation, rank, **(words if rank == odd else {}))
     tenant.posted = [operation]
-    tenant.program(count=count, ranks=ranks)
+    tenant.program(count=count, ranks=ranks, delays=delays)
     operation.epoch += count - 1
     tenant.bed.host.go([tenant.context])
     return operation
@@ -176,6 +178,22 @@ def test_a_host_that_posts_while_members_do_is_told(who):
     tenant.bed.host.go([tenant.context])
     finish(tenant)
     finish_next(tenant, other)
+
+
+@pytest.mark.parametrize("who", range(CONTEXTS))
+@pytest.mark.parametrize("late", range(RANKS))
+def test_members_of_one_tenant_wait_while_those_of_the_other_post(who, late):
+    """What a rank has written for the one stays as it is, and holds up nothing of the other."""
+    waits, goes = pair(first=who, watchdogs=(0, 0))
+    delays = [0] * RANKS
+    delays[late] = 3000
+    members_post(waits, 21, delays=delays)
+    waits.bed.host.wait(300)
+    for seed in (22, 23):
+        members_post(goes, seed)
+        finish(goes)
+        assert not waits.done
+    finish(waits)
 
 
 @pytest.mark.parametrize("ranks", [(0, 1, 2), (0, 2)])
