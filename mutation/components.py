@@ -335,10 +335,11 @@ COMPONENTS: dict[str, Component] = {
         Component(
             name="accelerator",
             compared=False,
-            config=EVERYTHING,
+            config=EVERYTHING.replace(read_request_bytes=2 * EVERYTHING.payload_bytes),
             files=_accelerator("accelerator", "merge"),
             tests=_tests(
-                "system/", "tenants", "links", "recovery", "tenant_collectives", "inq", "counters"
+                "system/", "tenants", "member_posts", "links", "recovery", "tenant_collectives",
+                "inq", "counters",
             ),
         ),
         Component(

@@ -88,6 +88,39 @@ def test_figures_of_a_quiet_run(elements):
         packets = TINY.packets(elements * ELEMENT_BYTES)
         assert len(sent) == len(answered) == packets
         assert len(cycles(rows, f"rank_trace__{rank}__request")) == packets
+        assert len(cycles(rows, f"rank_trace__{rank}__data")) == packets
+        for once in ("arrival", "flag"):
+            assert len(cycles(rows, f"rank_trace__{rank}__{once}")) == 1
+
+
+def numbers(rows, event, number):
+    """What goes with each of an event's strobes, in order."""
+    return [row[number] for _, row in rows if row[event]]
+
+
+@pytest.mark.parametrize("elements", [1, 129, 1400])
+def test_each_event_names_its_entry_or_slot(elements):
+    """Both are rings: a wave has the next of each, its packets and answers the same."""
+    bed = system()
+    _, rows = traced(bed, random_bits(np.random.default_rng(elements), 3, elements))
+    length = elements * ELEMENT_BYTES
+    waves = -(-length // TINY.wave_bytes)
+    packets = TINY.wave_bytes // TINY.payload_bytes
+    whole = [wave for wave in range(waves) for _ in range(packets)][: TINY.packets(length)]
+    first = {"entry": None, "slot": None}
+    for event, ring, size, of in (
+        ("trace__issue", "entry", TINY.waves, range(waves)),
+        ("trace__read_out", "entry", TINY.waves, range(waves)),
+        ("trace__read_out", "slot", TINY.write_waves, range(waves)),
+        *((f"rank_trace__{rank}__{name}", ring, size, whole)
+          for rank in RANKS
+          for name, ring, size in (
+              ("request", "entry", TINY.waves), ("data", "entry", TINY.waves),
+              ("write", "slot", TINY.write_waves), ("response", "slot", TINY.write_waves))),
+    ):  # fmt: skip
+        seen = numbers(rows, event, f"{event}_{ring}")
+        first[ring] = seen[0] if first[ring] is None else first[ring]
+        assert seen == [(first[ring] + wave) % size for wave in of], (event, ring)
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -10,7 +10,7 @@ from sim.register_host import Instruction
 from sim.tenants import Tenant, mask
 from sim.testbed import Testbed
 
-from .tenancy import RANKS, WATCHDOG, accept, hold, pair, run, values
+from .tenancy import CONTEXTS, RANKS, WATCHDOG, accept, hold, pair, run, values
 
 #: Cycles of a link in whose round trip half of the entries' requests do not fill it.
 LONG_LINK = 32
@@ -107,6 +107,30 @@ def test_a_context_that_is_not_enabled_takes_nothing():
     run(tenant, seed=12)
     other.enable()
     run(tenant, other, seed=13)
+
+
+@pytest.mark.parametrize("who", range(CONTEXTS))
+def test_a_rank_is_done_when_its_programs_for_every_tenant_are(who):
+    quick, slow = pair(watchdogs=(0, 0), first=who)
+    bed = quick.bed
+
+    def done():
+        by_rank, by_tenant = (bed.host.read("system", name) for name in ("done", "context_done"))
+        return by_rank, by_tenant, bed.engine.get("done")
+
+    for tenant, delays in ((quick, [0, 0, 0]), (slow, [3000, 0, 3000])):
+        accept(tenant, 16)
+        tenant.program(delays=delays)
+    assert done() == (0b111, 0b11, 1)
+    bed.host.go([0, 1])
+    assert done() == (0, 0, 0)
+    assert quick.wait()
+    assert done() == (0, 1 << who, 0)
+    assert slow.wait()
+    assert done() == (0b111, 0b11, 1)
+    for tenant in (quick, slow):
+        tenant.expect()
+    assert not bed.differences()
 
 
 def test_one_tenants_operations_change_nothing_of_the_others():
