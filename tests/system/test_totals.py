@@ -82,19 +82,17 @@ def test_each_stall_is_counted_of_its_cause_and_its_tenant(cause, grown, who):
     assert {name for name in STALLS if first[1 - who][name]} == set()
 
 
-def test_refused_arrivals_are_the_tenants():
-    tenants = pair()
-    host = tenants[1].bed.host
-    before = [of_tenant(tenant) for tenant in tenants]
-    tenants[1].program(count=1, ranks=(0,))
-    host.go([1])
-    host.wait(100)
-    # Epochs that nobody may arrive for yet.
-    host.epochs[1] += 5
-    tenants[1].program(count=1, ranks=(1, BAD))
-    host.go([1])
+@pytest.mark.parametrize("who", range(CONTEXTS))
+def test_refused_arrivals_are_the_tenants(who):
+    """Of two ranks that come once more for an epoch that is over."""
+    tenant, other = pair(first=who)
+    run(tenant, seed=3)
+    host = tenant.bed.host
+    expected = [of_tenant(each) for each in (tenant, other)]
+    expected[0]["refused_arrivals"] += 2
+    host.epochs[who] -= 1
+    tenant.program(count=1, ranks=(1, BAD))
+    host.go([who])
     host.wait(200)
-    expected = [dict(totals) for totals in before]
-    expected[1]["refused_arrivals"] += 2
-    assert [of_tenant(tenant) for tenant in tenants] == expected
-    tenants[1].write("abort", 1)
+    assert [of_tenant(each) for each in (tenant, other)] == expected
+    run(tenant, other, seed=4)
