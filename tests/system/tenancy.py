@@ -16,6 +16,7 @@ __all__ = [
     "BAD",
     "CONFIG",
     "CONTEXTS",
+    "FORWARDING",
     "RANKS",
     "WATCHDOG",
     "accept",
@@ -35,6 +36,8 @@ WATCHDOG = 500
 
 #: Two contexts and nothing else that other small systems lack.
 CONFIG = SwitchConfig.preset("tiny", contexts=CONTEXTS)
+#: With ordinary traffic beside the tenants, and read requests that are answered with two packets.
+FORWARDING = CONFIG.replace(core="forward", read_request_bytes=2 * CONFIG.payload_bytes)
 
 
 @functools.cache

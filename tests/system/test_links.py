@@ -6,18 +6,15 @@ import numpy as np
 import pytest
 
 from hdl.accelerator.layouts import Status
-from hdl.config import SwitchConfig
 from hdl.interfaces import LinkState
 from sim import traffic
 from sim.tenants import Tenant, flag_word
 from sim.traffic import Traffic
 
-from .tenancy import BAD, CONFIG, CONTEXTS, RANKS, accept, hold, pair, run, values
+from .tenancy import BAD, CONFIG, CONTEXTS, FORWARDING, RANKS, accept, hold, pair, run, values
 from .test_member_posts import end_with, members_post
 from .test_recovery import adopt, begin, ended, flag, run_beside
 
-#: With ordinary traffic beside the tenants.
-FORWARDING = SwitchConfig.preset("tiny", contexts=CONTEXTS, core="forward")
 EVERYONE = (1 << RANKS) - 1
 #: Cycles within which a link is up again, and what was missed is sent.
 COMES_BACK = 4000

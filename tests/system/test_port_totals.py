@@ -3,17 +3,14 @@
 import pytest
 
 from hdl.accelerator.totals import port_totals
-from hdl.config import SwitchConfig
 from hdl.interfaces import LinkState, Response
 from sim import traffic
 from sim.golden import traffic as golden
 from sim.tenants import Tenant
 from sim.traffic import Traffic
 
-from .tenancy import CONFIG, CONTEXTS, RANKS, accept, pair, run
+from .tenancy import CONFIG, FORWARDING, RANKS, accept, pair, run
 
-#: With ordinary traffic beside the tenants.
-FORWARDING = SwitchConfig.preset("tiny", contexts=CONTEXTS, core="forward")
 #: Bytes of an element.
 ELEMENT = 2
 #: Elements of an operation of several waves.

@@ -17,6 +17,7 @@ from .tenancy import (
     BAD,
     CONFIG,
     CONTEXTS,
+    FORWARDING,
     RANKS,
     WATCHDOG,
     accept,
@@ -35,8 +36,6 @@ CODES = {
     "w": Status.WRITE_TIMEOUT,
     "b": Status.WRITE_TIMEOUT,
 }
-#: Read requests that are answered with two packets.
-LARGE_REQUESTS = CONFIG.replace(read_request_bytes=2 * CONFIG.payload_bytes)
 
 
 def adopt(tenant: Tenant, operation, *, cut: int | None = None):
@@ -130,12 +129,12 @@ def test_a_rank_that_stops_answering_is_named_and_left_behind(channel, after, wh
 @pytest.mark.parametrize("elements", [1, 16, 17, 32, 33, 48, 49, 200])
 def test_what_a_rank_owes_is_counted_in_packets(elements):
     """Of requests that are answered with two, too; nothing is owed when all has come."""
-    tenant, other = pair(config=LARGE_REQUESTS, watchdogs=(0, 0), first=elements % CONTEXTS)
+    tenant, other = pair(config=FORWARDING, watchdogs=(0, 0), first=elements % CONTEXTS)
     hold(tenant, BAD, "r")
     operation, aborts = begin(tenant, elements, elements)
     tenant.bed.host.wait(300)
     owed = [tenant.read(f"owed_reads_{rank}") for rank in range(RANKS)]
-    assert owed == [0, 0, LARGE_REQUESTS.packets(operation.length)]
+    assert owed == [0, 0, FORWARDING.packets(operation.length)]
     assert [other.read(f"owed_reads_{rank}") for rank in range(RANKS)] == [0] * RANKS
     tenant.write("abort", 1)
     assert ended(tenant, aborts + 1), tenant.bed.state()
