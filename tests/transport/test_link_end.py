@@ -374,10 +374,11 @@ def test_arrivals_come_one_after_the_other_across_outages(seed, slices):
     assert len(came) > count, "nothing was lost"
 
 
-@pytest.mark.parametrize("answered", [0, 2, 5])
-def test_arrivals_without_an_answer_have_one_here_before_the_end_is_clean(answered):
-    """Each once, and those that were answered by the switch no second one."""
-    count = 5
+@pytest.mark.parametrize("cycles", [1, 60])
+@pytest.mark.parametrize("answered", [0, 3, 9])
+def test_arrivals_without_an_answer_have_one_here_before_the_end_is_clean(answered, cycles):
+    """Each once, and those that were answered by the switch no second one; however long it lasts."""
+    count = 9
     pair = Pair(answered, 2, "none")
     pair.asks = False
     port, endpoint = pair.port, pair.endpoint
@@ -402,7 +403,7 @@ def test_arrivals_without_an_answer_have_one_here_before_the_end_is_clean(answer
     async def bench(ctx):
         await ctx.tick().repeat(SETTLES)
         assert (given, lost) == ([0] * answered, [])
-        await pair.cut(ctx, [pair.there, pair.back], 60)
+        await pair.cut(ctx, [pair.there, pair.back], cycles)
         await pair.settle(ctx)
 
     pair.run(bench, rank, doorbell, note)
