@@ -377,7 +377,7 @@ def test_arrivals_come_one_after_the_other_across_outages(seed, slices):
 @pytest.mark.parametrize("cycles", [1, 60])
 @pytest.mark.parametrize("answered", [0, 3, 9])
 def test_arrivals_without_an_answer_have_one_here_before_the_end_is_clean(answered, cycles):
-    """Each once, and those that were answered by the switch no second one; however long it lasts."""
+    """Each once, and those that the switch has answered no second one; however long it lasts."""
     count = 9
     pair = Pair(answered, 2, "none")
     pair.asks = False
