@@ -338,8 +338,8 @@ COMPONENTS: dict[str, Component] = {
             config=EVERYTHING.replace(read_request_bytes=2 * EVERYTHING.payload_bytes),
             files=_accelerator("accelerator", "merge"),
             tests=_tests(
-                "system/", "tenants", "member_posts", "links", "recovery", "tenant_collectives",
-                "inq", "counters",
+                "system/", "totals", "tenants", "member_posts", "links", "recovery",
+                "tenant_collectives", "inq", "counters",
             ),
         ),
         Component(

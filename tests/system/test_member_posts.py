@@ -189,8 +189,8 @@ def test_members_of_one_tenant_wait_while_those_of_the_other_post(who, late):
     delays[late] = 3000
     members_post(waits, 21, delays=delays)
     waits.bed.host.wait(300)
-    for seed in (22, 23):
-        members_post(goes, seed)
+    for elements in (120, 250):  # what was written before would not do
+        members_post(goes, elements, elements=elements)
         finish(goes)
         assert not waits.done
     finish(waits)

@@ -96,3 +96,30 @@ def test_refused_arrivals_are_the_tenants(who):
     host.wait(200)
     assert [of_tenant(each) for each in (tenant, other)] == expected
     run(tenant, other, seed=4)
+
+
+@pytest.mark.parametrize("who", range(CONTEXTS))
+@pytest.mark.parametrize("late", [(0,), (1,), (2,), (0, 1), (0, 1, 2)])
+@pytest.mark.parametrize("channel", ["r", "b"])
+def test_what_comes_late_is_counted_by_the_packet(channel, late, who):
+    """As many as were owed when the operation was given up, of every rank at once."""
+    tenant, other = pair(watchdogs=(0, 0), first=who)
+    accept(tenant, 5, 300, in_place=False)
+    tenant.program()
+    for rank in late:
+        hold(tenant, rank, channel)
+    tenant.bed.host.go([who])
+    tenant.bed.host.wait(SETTLES)
+    kind, total = {"r": ("reads", "late_data"), "b": ("writes", "late_responses")}[channel]
+    owed = [tenant.read(f"owed_{kind}_{rank}") for rank in range(RANKS)]
+    assert [rank for rank in range(RANKS) if owed[rank]] == list(late)
+    tenant.write("abort", 1)
+    tenant.bed.host.wait(SETTLES)
+    expected = of_tenant(tenant), of_tenant(other)
+    for rank in late:
+        tenant.bed.host.write(f"rank{rank}", "hold", 0)
+    tenant.bed.host.wait(SETTLES)
+    expected[0][total] += sum(owed)
+    expected[0]["busy"] = of_tenant(tenant)["busy"]  # until every rank is told
+    assert (of_tenant(tenant), of_tenant(other)) == expected
+    assert [tenant.read(f"owed_{kind}_{rank}") for rank in range(RANKS)] == [0] * RANKS
