@@ -1,6 +1,7 @@
 """Arrivals that break the rules, through a whole system: refused, answered, and without effect."""
 
 import numpy as np
+import pytest
 
 from hdl.accelerator.layouts import Status
 from sim.golden import all_reduce_sum
@@ -28,15 +29,16 @@ def refused(bed):
     return [bed.host.read(f"rank{rank}", "refused") for rank in range(3)]
 
 
-def test_a_rank_that_arrives_for_a_past_epoch_is_refused():
+@pytest.mark.parametrize("rank", range(3))
+def test_a_rank_that_arrives_for_a_past_epoch_is_refused(rank):
     """It finds its flag there already; the arrival is answered with an error and has no effect."""
     bed = system()
     bed.all_reduce(random_bits(np.random.default_rng(1), 3, 10), "fp16", where=WHERE)
     bed.all_reduce(random_bits(np.random.default_rng(2), 3, 10), "fp16", where=WHERE)
     before, total = refused(bed), bed.host.read("switch", "refused_arrivals")
     for past in (1, 2):
-        arrive(bed, [None, bed.host.epoch - past, None])
-        assert refused(bed) == [before[0], before[1] + past, before[2]]
+        arrive(bed, [bed.host.epoch - past if each == rank else None for each in range(3)])
+        assert refused(bed) == [count + past * (each == rank) for each, count in enumerate(before)]
         assert bed.host.read("switch", "refused_arrivals") == total + past
         assert bed.host.read("switch", "arrived") == 0
     outcome = bed.all_reduce(random_bits(np.random.default_rng(3), 3, 10), "fp16", where=WHERE)
