@@ -17,6 +17,7 @@ from cocotb_tests.lib import simulators
 from hdl.building.cache import cached, digest
 from hdl.building.verilog import flat_ports, module_name, start_constants
 
+from . import faults as faults_module
 from .components import Component
 from .faults import SELECT, Fault, find, plant, select_bits
 from .forked import BREAKS
@@ -88,9 +89,14 @@ class BenchJudge:
 def _mutated(component: Component, faults: Sequence[Fault]) -> Path:
     """A folder as `simulators.generate` makes it, with faults in the Verilog."""
     plain = simulators.generate(component.name, component.config)
+    planting = (Path(__file__), Path(faults_module.__file__))
     key = digest(
-        ["mutated", Path(__file__).read_text(), str(plain), *(fault.key for fault in faults)]
-    )
+        [
+            "mutated", str(plain),
+            *(path.read_text() for path in planting),
+            *(fault.key for fault in faults),
+        ]
+    )  # fmt: skip
 
     def make(folder: Path):
         top = module_name(component.name)

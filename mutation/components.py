@@ -58,7 +58,7 @@ class Component:
     tests
         Its unit tests: files, and names where only some of them are about it.
     proofs
-        Names of proofs that speak of it; of several sizes, the smallest.
+        Names of proofs that speak of it; of several sizes, the smallest, and of contexts.
     inside
         What `hdl.build` knows that has it; itself where that is empty.
     compared
@@ -168,7 +168,7 @@ COMPONENTS: dict[str, Component] = {
             files=_accelerator("barrier"),
             bench=Bench("tb_barrier"),
             tests=_tests("accelerator/", "barrier"),
-            proofs=("barrier",),
+            proofs=("barrier", "barrier-of-members"),
         ),
         Component(
             name="doorbell",
@@ -180,25 +180,28 @@ COMPONENTS: dict[str, Component] = {
             name="instruction-queue",
             files=_accelerator("instruction_queue", "address_check"),
             tests=_tests("accelerator/", "instruction_queue", "instruction_choice"),
-            proofs=("address-check",),
+            proofs=("instruction-queue", "address-check"),
         ),
         Component(
             name="operation-table",
             files=_accelerator("operation_table"),
             tests=_tests("accelerator/", "operation_table"),
+            proofs=("operation-table", "operation-table-of-contexts"),
         ),
         Component(
             name="wave-controller",
             files=_accelerator("wave_controller", "scales"),
             bench=Bench("tb_wave_controller"),
             tests=_tests("accelerator/", "wave_controller"),
-            proofs=("wave-controller", "streams-of-wave-controller"),
+            proofs=(
+                "wave-controller", "wave-controller-of-contexts", "streams-of-wave-controller",
+            ),
         ),
         Component(
             name="request-issuer",
             files=_accelerator("request_issuer"),
             tests=_tests("accelerator/", "request_issuer"),
-            proofs=("streams-of-request-issuer",),
+            proofs=("request-issuer-of-contexts", "streams-of-request-issuer"),
         ),
         Component(
             name="wave-table",
@@ -211,7 +214,7 @@ COMPONENTS: dict[str, Component] = {
             name="read-out",
             files=_accelerator("read_out"),
             tests=_tests("accelerator/", "read_out", "read_out_codes", "slices"),
-            proofs=("read-out",),
+            proofs=("read-out", "read-out-of-contexts"),
         ),
         Component(
             name="write-back",
@@ -224,13 +227,13 @@ COMPONENTS: dict[str, Component] = {
             name="write-tracker",
             files=_accelerator("write_tracker"),
             tests=_tests("accelerator/", "write_tracker", "slices"),
-            proofs=("write-tracker-small",),
+            proofs=("write-tracker-small", "write-tracker-of-contexts"),
         ),
         Component(
             name="flag-writer",
             files=_accelerator("flag_writer"),
             tests=_tests("accelerator/", "flag_writer"),
-            proofs=("flag-writer", "streams-of-flag-writer"),
+            proofs=("flag-writer", "flag-writer-of-members", "streams-of-flag-writer"),
         ),
         Component(
             name="counters",
@@ -246,9 +249,10 @@ COMPONENTS: dict[str, Component] = {
                 proofs=tuple(proofs),
             )
             for name, *proofs in (
-                ("recovery",), ("late_flags", "streams-of-late-flags"), ("entry_shares",),
-                ("outstanding",), ("packet_drop", "streams-of-packet-drop"),
-                ("packet_merge", "streams-of-packet-merge"),
+                ("recovery",), ("late_flags", "late-flags", "streams-of-late-flags"),
+                ("entry_shares", "entry-shares"), ("outstanding", "outstanding"),
+                ("packet_drop", "packet-drop", "streams-of-packet-drop"),
+                ("packet_merge", "packet-merge", "streams-of-packet-merge"),
             )
         ),
         Component(
@@ -278,6 +282,7 @@ COMPONENTS: dict[str, Component] = {
             ),
             bench=Bench("tb_reducer"),
             tests=_tests("arithmetic/", "reducer", "operations"),
+            proofs=("fp16-align", "fp16-round", "adder-tree", "largest-exponent"),
         ),
         Component(
             name="inq-reducer",
@@ -288,6 +293,7 @@ COMPONENTS: dict[str, Component] = {
             ),
             bench=Bench("tb_inq_reducer"),
             tests=_tests("arithmetic/", "inq_reducer", "inq_blocks"),
+            proofs=("block-maximum",),
         ),
         Component(
             name="multi-reducer",
@@ -362,6 +368,7 @@ COMPONENTS: dict[str, Component] = {
             config=EVERYTHING,
             files=_accelerator("issue_turns", "read_out_turns"),
             tests=_tests("accelerator/", "turns"),
+            proofs=("issue-turns", "read-out-turns", "read-out-turns-codes"),
         ),
         Component(
             name="queue",
@@ -369,6 +376,7 @@ COMPONENTS: dict[str, Component] = {
             config=EVERYTHING,
             files=("hdl/stream.py",),
             tests=_tests("", "stream"),
+            proofs=("queue", "streams-of-slice"),
         ),
         Component(
             name="packet-slice",
@@ -445,6 +453,7 @@ COMPONENTS: dict[str, Component] = {
             name="emulated-memory",
             files=("hdl/emulated_memory.py", "hdl/due_queue.py"),
             tests=_tests("", "emulated_memory", "due_queue"),
+            proofs=("streams-of-due-queue",),
         ),
     )
 }  # fmt: skip

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import shutil
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -94,7 +96,22 @@ class EngineFaults:
             [
                 type(top).__name__, top.config.to_json(), str(waves),
                 os.environ.get("TIDEGATE_CXXFLAGS", ""),
+                *_replaced(),
                 *(fault.key for fault in self._faults),
                 *(path.read_text(errors="replace") for path in paths),
             ]
         )  # fmt: skip
+
+
+def _replaced() -> list[str]:
+    """What a test has put into the design's modules just now, by its name and its own source."""
+    found = []
+    for name, module in sorted(sys.modules.items()):
+        if name.partition(".")[0] != "hdl":
+            continue
+        for attribute, value in sorted(vars(module).items()):
+            place = getattr(value, "__module__", None) or ""
+            if callable(value) and place.partition(".")[0] == "tests":
+                source = inspect.getsource(inspect.getmodule(value))
+                found.append(f"{name}.{attribute} {value.__qualname__} {source}")
+    return found

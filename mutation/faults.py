@@ -29,7 +29,7 @@ from amaranth.hdl._ast import (
     _StatementList,
 )
 
-__all__ = ["KINDS", "SELECT", "Fault", "find", "nearest", "plant", "select_bits"]
+__all__ = ["COMPARISON", "KINDS", "SELECT", "Fault", "find", "nearest", "plant", "select_bits"]
 
 ROOT = Path(__file__).resolve().parents[1]
 #: The name of the input that selects a fault.

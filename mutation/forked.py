@@ -12,10 +12,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Verdict", "forked"]
+__all__ = ["BREAKS", "HANGS", "JudgeError", "Verdict", "forked"]
 
-#: What a verdict names where a judge did not come to an end, or broke.
+#: What a verdict names where a judge did not come to an end, or where what it runs broke.
 HANGS, BREAKS = "no end", "an error"
+
+
+class JudgeError(RuntimeError):
+    """A judge has no verdict, or none that counts; the message names its log."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +45,12 @@ def forked(judge: Callable[[], str], *, seconds: int, log: Path) -> Verdict:
     """What `judge` says: the test that failed, or nothing.
 
     It runs in a copy of this process, for at most `seconds` of processor time in each process that
-    it starts; what it prints goes to `log`.
+    it starts; what it prints goes to `log`. Who does not come to an end has noticed the fault.
+
+    Raises
+    ------
+    JudgeError
+        The judge itself failed, or somebody else has ended it.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     reading, writing = os.pipe()
@@ -58,7 +67,10 @@ def forked(judge: Callable[[], str], *, seconds: int, log: Path) -> Verdict:
         by = json.loads(said)
         return Verdict(bool(by), by, used)
     ended = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
-    return Verdict(True, HANGS if ended in (signal.SIGXCPU, signal.SIGKILL) else BREAKS, used)
+    if ended != signal.SIGXCPU:
+        how = f"was ended by signal {ended}" if ended else "failed"
+        raise JudgeError(f"a judge {how}: see {log}")
+    return Verdict(True, HANGS, used)
 
 
 def _judge(judge: Callable[[], str], seconds: int, log: Path, writing: int):

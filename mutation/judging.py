@@ -20,8 +20,9 @@ from .bench import BenchJudge
 from .components import Component
 from .equivalence import is_equivalent
 from .faults import KINDS, ROOT, Fault, find
-from .forked import forked
+from .forked import JudgeError, forked
 from .proofs import broken_by
+from .sources import imported_files
 from .unit import UnitJudge
 
 __all__ = [
@@ -56,13 +57,9 @@ PROOF_SECONDS = 1800
 OF_A_FILE = 2
 
 #: Modules of this package that verdicts depend on.
-JUDGES = ("bench", "engine", "faults", "judging", "unit")
+JUDGES = ("bench", "engine", "equivalence", "faults", "forked", "judging", "unit")
 #: Why survivors are none, by key; a line each.
 EXPLANATIONS = Path(__file__).with_name("explained.toml")
-
-
-class JudgeError(RuntimeError):
-    """A judge is not content with the design as it is; the message names its log."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +77,7 @@ class Mutant:
     proofs
         Names of proofs that a trace breaks with it.
     seconds
-        Of processor time, of all judges.
+        Of processor time, of tests and bench.
     """
 
     component: str
@@ -183,7 +180,8 @@ def _with_proofs(component, mutants, folder, say) -> list[Mutant]:
     broken = defaultdict(list)
     for name in component.proofs:
         found = broken_by(PROOFS[name], faults, folder / "proofs", seconds=PROOF_SECONDS)
-        say(f"{component.name}: proof {name}: {len(found['caught'])} of {found['planted']}")
+        late = "" if found["ended"] else f", given up after {PROOF_SECONDS} s"
+        say(f"{component.name}: proof {name}: {len(found['caught'])} of {found['planted']}{late}")
         for number in found["caught"]:
             broken[number].append(name)
     return [
@@ -266,10 +264,10 @@ class _Kept:
 
 def _state(component: Component) -> str:
     """A hash of the component's source and of all that judges it."""
-    files = [*component.files, *component.tests, *(f"mutation/{name}.py" for name in JUDGES)]
-    paths = [ROOT / file for file in files]
+    files = [Path(file) for file in (*component.files, *component.tests)]
     if component.bench:
-        paths.append(ROOT / "cocotb_tests" / f"{component.bench.module}.py")
-        paths += sorted((ROOT / "cocotb_tests" / "lib").glob("*.py"))
+        files.append(Path("cocotb_tests", f"{component.bench.module}.py"))
+    judges = (f"mutation/{name}.py" for name in JUDGES)
     configs = (config.to_json() for config in component.configs)
+    paths = (ROOT / file for file in (*judges, *imported_files(files, ROOT)))
     return digest([*configs, *(path.read_text() for path in paths)])

@@ -10,8 +10,7 @@ from pathlib import Path
 from cocotb_tests.conftest import DEFAULT_SEED
 from formal.proofs import PROOFS
 from mutation.components import COMPONENTS
-
-from .sources import imported
+from mutation.sources import imported
 
 __all__ = [
     "BENCHES", "DESIGN_TESTS", "EVERYTHING", "FAULTS", "JUNIT", "LONG", "MUTATION", "OF_DESIGN",

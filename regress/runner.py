@@ -98,7 +98,7 @@ def run_all(
         late = seconds is not None and time.monotonic() - began > seconds
         now = now_of[item.sources]
         status = _kept(item, folder, now)
-        if status is None:
+        if status is None or status.result != PASSED:
             status = _left(item) if late else _run(item, folder / item.name, now)
         with lock:
             done += 1
@@ -118,14 +118,14 @@ def known(items: Sequence[Item], folder: Path) -> list[Status]:
 
 
 def _kept(item: Item, folder: Path, now: str) -> Status | None:
+    """How it ended, if its sources were the same; None otherwise."""
     path = folder / item.name / STATUS
     if not path.exists():
         return None
     kept = json.loads(path.read_text())
     if kept["state"] != now or kept["status"]["command"] != _shown(item):
         return None
-    status = Status(**{**kept["status"], "kept": True})
-    return status if status.result == PASSED else None
+    return Status(**{**kept["status"], "kept": True})
 
 
 def _left(item: Item) -> Status:

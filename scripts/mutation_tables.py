@@ -15,6 +15,8 @@ DATA = Path(__file__).resolve().parent.parent / "docs" / "data" / "mutants.json"
 #: Attributes of a component, and what notices there.
 JUDGES = ("tests", "bench", "proofs")
 RESULTS = ("caught", "survived", "equivalent", "explained")
+#: What became of those that are faults: the others change nothing.
+PLANTED = ("caught", "survived")
 
 
 def listed() -> list[dict]:
@@ -33,7 +35,7 @@ def mutation() -> str:
 
 def _row(name: str, mutants: list[dict]) -> list[str]:
     counts = Counter(mutant["result"] for mutant in mutants)
-    planted = len(mutants) - counts["equivalent"] - counts["explained"]
+    planted = sum(counts[result] for result in PLANTED)
     noticed = Counter(judge for mutant in mutants for judge in mutant["noticed"])
     noticed["proofs"] = sum(bool(mutant["proofs"]) for mutant in mutants)
     component = COMPONENTS.get(name)
@@ -54,7 +56,7 @@ def _row(name: str, mutants: list[dict]) -> list[str]:
 def mutation_kinds() -> str:
     """Faults by kind."""
     mutants = listed()
-    kinds = Counter(mutant["kind"] for mutant in mutants)
+    kinds = Counter(mutant["kind"] for mutant in mutants if mutant["result"] in PLANTED)
     caught = Counter(mutant["kind"] for mutant in mutants if mutant["result"] == "caught")
     body = [[kind, str(count), str(caught[kind])] for kind, count in kinds.most_common()]
     return table(["Kind of fault", "planted", "caught"], body)

@@ -1,10 +1,13 @@
 """Judges and their verdicts: what is caught, kept, equivalent, explained; time limits."""
 
 import dataclasses
+import functools
 import os
+import signal
 import time
 from collections import Counter
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from amaranth.hdl import Fragment
@@ -12,9 +15,10 @@ from amaranth.hdl import Fragment
 from mutation import judging
 from mutation.components import COMPONENTS
 from mutation.equivalence import is_equivalent
-from mutation.faults import KINDS, ROOT, find
-from mutation.forked import forked
+from mutation.faults import COMPARISON, KINDS, ROOT, find
+from mutation.forked import JudgeError, forked
 from mutation.judging import OF_A_FILE, judge, places, sample
+from mutation.unit import UnitJudge
 
 BARRIER = COMPONENTS["barrier"]
 
@@ -28,16 +32,57 @@ def test_verdicts_of_a_copy(tmp_path):
     assert log.read_text() == "said\n"
 
 
-def test_a_copy_that_breaks_or_never_ends_has_caught_it(tmp_path):
-    def breaks():
-        raise ValueError("no")
-
+def test_a_copy_that_never_ends_has_caught_it(tmp_path):
     def hangs():
         while True:
             time.perf_counter()
 
-    assert forked(breaks, seconds=20, log=tmp_path / "log.txt").by == "an error"
     assert forked(hangs, seconds=1, log=tmp_path / "log.txt").by == "no end"
+
+
+def test_a_copy_that_breaks_or_is_killed_has_no_verdict(tmp_path):
+    """A full disk, or no memory, is not a fault that a test has noticed."""
+
+    def breaks():
+        raise OSError("no space left")
+
+    def is_killed():
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    log = tmp_path / "log.txt"
+    with pytest.raises(JudgeError, match="a judge failed: see .*log.txt"):
+        forked(breaks, seconds=20, log=log)
+    with pytest.raises(JudgeError, match="ended by signal 9"):
+        forked(is_killed, seconds=20, log=log)
+
+
+def test_a_unit_test_names_itself_where_it_notices_a_fault(tmp_path):
+    """And is content without one, and with one that stands elsewhere."""
+    faults = [
+        next(fault for fault in places(COMPONENTS[name]).values() if fault.kind == COMPARISON)
+        for name in ("barrier", "write-tracker")
+    ]
+    component = dataclasses.replace(BARRIER, tests=("tests/accelerator/test_barrier.py",))
+    judge_ = UnitJudge(component, faults, tmp_path)
+    said = [
+        forked(functools.partial(judge_, number), seconds=300, log=tmp_path / "log.txt")
+        for number in range(3)
+    ]
+    assert [verdict.caught for verdict in said] == [False, True, False]
+    assert "test_barrier.py::test_" in said[1].by
+
+
+def test_verdicts_are_of_all_that_tests_import():
+    """Also of what whole systems are made of, and of helpers of tests."""
+    component = COMPONENTS["totals"]
+    with mock.patch.object(judging, "imported_files", wraps=judging.imported_files) as files:
+        judging._state(component)
+        (given, root), _ = files.call_args
+        read = judging.imported_files(given, root)
+    assert {
+        "hdl/accelerator/totals.py", "hdl/transport/port.py", "sim/testbed.py",
+        "tests/lib/simulate.py", "tests/system/tenancy.py",
+    } <= set(read)  # fmt: skip
 
 
 def test_a_sample_is_the_same_again_and_has_every_kind():

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from mutation.sources import imported, imported_files
 from regress import run, runner
 from regress.items import (
     BENCHES,
@@ -27,7 +28,6 @@ from regress.items import (
     items,
 )
 from regress.runner import FAILED, ITEMS, LEFT, PASSED, known, run_all
-from regress.sources import imported
 from regress.summary import summarize, write
 
 JUNIT = """<testsuites><testsuite>
@@ -111,11 +111,14 @@ def test_a_file_without_chosen_tests_is_no_failure(tmp_path, quick):
 
 
 def test_what_is_not_asked_for_is_shown_as_it_is_known(tmp_path, quick):
-    """What passed before; the rest is left, and does not run."""
+    """What passed before, and what failed; the rest is left, and does not run."""
     before, never = (python(name, UNIT, f"open(r'{tmp_path}/n', 'a').write('x')") for name in "ab")
-    run_all([before], tmp_path, jobs=1, say=quiet)
-    statuses = known([before, never], tmp_path)
-    assert [(status.result, status.kept) for status in statuses] == [(PASSED, True), (LEFT, False)]
+    fails = python("c", UNIT, "raise SystemExit(1)")
+    run_all([before, fails], tmp_path, jobs=1, say=quiet)
+    statuses = known([before, never, fails], tmp_path)
+    assert [(status.result, status.kept) for status in statuses] == [
+        (PASSED, True), (LEFT, False), (FAILED, True),
+    ]  # fmt: skip
     assert (tmp_path / "n").read_text() == "x"
 
 
@@ -167,6 +170,25 @@ def test_sources_are_what_a_test_imports(tmp_path):
         "formal", "hdl", "tests/a/test_x.py", "tests/a/two.py", "tests/b/four.py",
         "tests/lib/one.py", "tests/lib/three.py",
     )  # fmt: skip
+
+
+def test_files_are_those_that_any_of_them_imports(tmp_path):
+    """In every folder, with the packages that they stand in."""
+    texts = {
+        "tests/a/test_x.py": "import random\nfrom hdl.stream import Queue\n",
+        "hdl/__init__.py": "",
+        "hdl/stream.py": "from .config import C\nfrom . import parts\n",
+        "hdl/config.py": "from hdl import stream\n",
+        "hdl/parts/__init__.py": "from .one import f\n",
+        "hdl/parts/one.py": "",
+        "hdl/parts/two.py": "",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    left_out = {"hdl/parts/two.py"}
+    found = imported_files([Path("tests/a/test_x.py")], tmp_path)
+    assert found == tuple(sorted(texts.keys() - left_out))
 
 
 def test_what_depends_on_the_design_alone_imports_nothing_else():

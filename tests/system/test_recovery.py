@@ -36,12 +36,15 @@ CODES = {
     "w": Status.WRITE_TIMEOUT,
     "b": Status.WRITE_TIMEOUT,
 }
+#: Codes beside which no rank is named.
+NAMES_NOBODY = (Status.OK, Status.ABORTED)
 
 
-def adopt(tenant: Tenant, operation, *, cut: int | None = None):
+def adopt(tenant: Tenant, operation, *, cut: int | None = None, whole: bool = False):
     """Check that each packet of a result is old or new at each rank, and take it as it is.
 
-    A memory that stands still may do so within a packet: that is rank `cut`.
+    A memory that stands still may do so within a packet: that is rank `cut`. Of an operation that
+    has ended well, the `whole` result is there.
     """
     bed, size = tenant.bed, tenant.bed.config.payload_bytes
     result = operation.result.view(np.uint8)
@@ -51,14 +54,28 @@ def adopt(tenant: Tenant, operation, *, cut: int | None = None):
         old = bed.expected[rank][start : start + len(result)]
         for low in range(0, len(result), size):
             piece = slice(low, low + size)
-            assert rank == cut or any(
-                np.array_equal(held[piece], whole[piece]) for whole in (old, result)
+            allowed = (result,) if whole else (old, result)
+            assert (rank == cut and not whole) or any(
+                np.array_equal(held[piece], bytes_[piece]) for bytes_ in allowed
             ), f"rank {rank} bytes from {low} are neither old nor new"
         old[:] = held
 
 
 def flag(tenant: Tenant, rank: int) -> int:
     return int.from_bytes(tenant.bed.engine.read(rank, tenant.flags[rank], 8), "little")
+
+
+def common_code(tenant: Tenant, operation, allowed, rank: int = 0) -> Status:
+    """The code, one of `allowed`, that every member has been told of the operation.
+
+    With a code that names a rank it is `rank`.
+    """
+    (word,) = {flag(tenant, each) for each in tenant.members}
+    for code in allowed:
+        named = 0 if code in NAMES_NOBODY else rank
+        if word == flag_word(operation.epoch, code, named, tenant.context):
+            return code
+    raise AssertionError(f"{word:#x} is none of {allowed} for epoch {operation.epoch}")
 
 
 def ended(tenant: Tenant, aborts: int = 1, max_cycles: int = 20_000) -> bool:
@@ -250,15 +267,9 @@ def abort_after(cycles: int, seed: int):
     assert ended(tenant, aborts + 1), tenant.bed.state()
     tenant.bed.host.wait(100)  # flags are on their way
     tenant.posted.clear()
-    adopt(tenant, operation)
-    code = Status.OK if was_over else Status.ABORTED
-    words = {flag(tenant, rank) for rank in range(RANKS)}
-    if not was_over:  # or it was just about to be
-        assert words in (
-            {flag_word(operation.epoch, each, context=tenant.context)}
-            for each in (Status.OK, Status.ABORTED)
-        )
-        code = Status(words.pop() >> 32 & 0xFF)
+    # Where it was not over, it may have been just about to be.
+    code = common_code(tenant, operation, (Status.OK,) if was_over else (Status.OK, Status.ABORTED))
+    adopt(tenant, operation, whole=code is Status.OK)
     for rank in range(RANKS):
         tenant.expect_flag(rank, operation.epoch, code, 0)
     assert not tenant.bed.differences()
@@ -467,20 +478,19 @@ def random_failures(seed: int, rounds: int):
         other.set_members(others)
         run_beside(other, seed + number)
         release(tenant, rank)
-        assert tenant.wait() or tenant.read("operations")
         end = tenant.bed.cycle + 20_000
         while tenant.read("failing") or tenant.read("unreachable") or not tenant.done:
             assert tenant.bed.cycle < end, tenant.bed.state()
             tenant.bed.host.wait(20)
         tenant.posted.clear()
-        code = Status(flag(tenant, rank) >> 32 & 0xFF)
-        if tenant.read("aborts") == aborts:
-            assert code is Status.OK
-        adopt(tenant, operation, cut=rank)
+        failed = tenant.read("aborts") != aborts
+        # The host's abort may come to nothing, or come first.
+        late = {Status.ABORTED, *CODES.values()} if failed else ()
+        code = common_code(tenant, operation, (Status.OK, *late), rank)
+        adopt(tenant, operation, cut=rank, whole=code is Status.OK)
         for each in range(RANKS):
-            tenant.bed.expected[each][tenant.flags[each] :][:8] = np.frombuffer(
-                tenant.bed.engine.read(each, tenant.flags[each], 8), np.uint8
-            )
+            named = 0 if code in NAMES_NOBODY else rank
+            tenant.expect_flag(each, operation.epoch, code, named)
         assert not tenant.bed.differences()
     other.set_members(range(RANKS))
     run(tenant, other, seed=seed)
