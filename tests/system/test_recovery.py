@@ -1,6 +1,6 @@
 """A rank that fails ends its operation with a code, and nothing else: the tenants go on.
 
-Reports of such failures elsewhere are named in the tests that show how they end here.
+SYNC, ENG, CSR and PORT are the parts of docs/field-reports.md that such failures were reported of.
 """
 
 import random
