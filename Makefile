@@ -92,11 +92,11 @@ docs: env ## Write the generated parts of docs/ again
 
 .PHONY: test
 test: tools env model lint ## Everything that must pass: lint and tests
-	$(QUICK) $(PYTEST) $(PYTEST_ARGS)
+	$(QUICK) $(PYTEST) -m "not long and not large" $(PYTEST_ARGS)
 
 .PHONY: test-long
 test-long: tools env model ## The tests that `make test` leaves out for their length
-	$(PYTEST) -m long $(PYTEST_ARGS)
+	$(PYTEST) -m "long or large" $(PYTEST_ARGS)
 
 .PHONY: regress
 regress: tools env model ## Everything that checks the design; build/regress/summary.html

@@ -25,7 +25,7 @@ RULES = [
     ("fpga", {"fpga", "hdl"}, None),
     ("cocotb_tests", {"cocotb_tests", "hdl", "sim.golden"}, None),
     ("formal", {"formal", "hdl"}, None),
-    ("mutation", {"mutation", "cocotb_tests", "formal", "hdl"}, None),
+    ("mutation", {"mutation", "cocotb_tests", "formal", "sim", "hdl"}, None),
     ("regress", {"regress", "cocotb_tests", "formal", "mutation", "hdl"}, None),
     ("scripts", EVERYTHING, None),
     ("tests", OURS, None),

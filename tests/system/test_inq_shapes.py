@@ -90,6 +90,8 @@ def check(config: SwitchConfig, engine: str, lengths):
 
 
 SAMPLE = sample()
+#: Rows whose runs cost most.
+COSTLY = sorted(SAMPLE, key=cost)[-6:]
 
 
 def test_the_sample_has_every_value_and_is_small():
@@ -98,7 +100,13 @@ def test_the_sample_has_every_value_and_is_small():
         assert {row[number] for row in SAMPLE} == set(values)
 
 
-@pytest.mark.parametrize("row", SAMPLE, ids=name)
+@pytest.mark.parametrize(
+    "row",
+    [
+        pytest.param(row, marks=[pytest.mark.large] * (row in COSTLY), id=name(row))
+        for row in SAMPLE
+    ],
+)
 def test_every_pair(row):
     """In Amaranth's simulator: a compiler would take longer than these short runs."""
     config = shape(*row)

@@ -89,7 +89,7 @@ def test_an_error_counts_once_at_its_port(kind, response, rank):
 
 @pytest.mark.parametrize("rank", range(RANKS))
 def test_a_link_that_goes_down_counts_at_its_port(rank):
-    tenants = pair(config=FORWARDING)
+    tenants = pair()
     host = tenants[0].bed.host
     for outages in (1, 2, 3):
         host.write("system", "links_up", EVERYONE & ~(1 << rank))
@@ -116,6 +116,7 @@ def of_payload(length: int) -> int:
     return -(-length // FORWARDING.flit_bytes)
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("elements", [1, 17, ELEMENTS])
 def test_flits_of_an_operation_are_the_accelerators(elements):
     """From the switch: requests, results, flags, answers to arrivals; to it, the others."""
@@ -149,6 +150,7 @@ def begin(tenant: Tenant, traffics: list[Traffic]):
     traffic.start(tenant.bed)
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("writes", [0, 100, 256])
 def test_flits_of_ordinary_packets_are_not(writes):
     """Each rank's own requests and what they are answered, and other ranks' at its memory."""
@@ -181,6 +183,7 @@ def test_flits_of_ordinary_packets_are_not(writes):
     }  # fmt: skip
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("target", range(RANKS))
 @pytest.mark.parametrize("writes", [0, 256])
 def test_requests_to_a_rank_whose_link_is_down_are_refused_and_counted(target, writes):

@@ -143,6 +143,7 @@ def test_a_rank_that_stops_answering_is_named_and_left_behind(channel, after, wh
     run(tenant, other, seed=after + 2)
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("elements", [1, 16, 17, 32, 33, 48, 49, 200])
 def test_what_a_rank_owes_is_counted_in_packets(elements):
     """Of requests that are answered with two, too; nothing is owed when all has come."""
