@@ -98,8 +98,9 @@ def run_all(
         late = seconds is not None and time.monotonic() - began > seconds
         now = now_of[item.sources]
         status = _kept(item, folder, now)
-        if status is None or status.result != PASSED:
-            status = _left(item) if late else _run(item, folder / item.name, now)
+        if not late and (status is None or status.result != PASSED):
+            status = _run(item, folder / item.name, now)
+        status = status or _left(item)
         with lock:
             done += 1
             if status.result != LEFT:

@@ -128,6 +128,14 @@ def test_nothing_starts_behind_the_time_limit(tmp_path, quick):
     assert not (tmp_path / "a").exists()
 
 
+def test_what_failed_is_a_failure_also_behind_the_time_limit(tmp_path, quick):
+    fails = python("a", UNIT, f"open(r'{tmp_path}/n', 'a').write('x'); raise SystemExit(1)")
+    run_all([fails], tmp_path, jobs=1, say=quiet)
+    (status,) = run_all([fails], tmp_path, jobs=1, seconds=-1, say=quiet)
+    assert (status.result, status.kept) == (FAILED, True)
+    assert (tmp_path / "n").read_text() == "x"
+
+
 def test_a_state_is_that_of_an_items_own_sources(monkeypatch, tmp_path):
     every = {item.name: item.sources for item in items(Options())}
     proof = every["proofs-barrier"]

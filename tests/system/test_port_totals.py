@@ -21,6 +21,8 @@ HEADER = FORWARDING.header_flits
 WORD = HEADER + 1
 #: Cycles in which everything comes to its end.
 SETTLES = 600
+#: Ordinary requests of each rank, and cycles in which all of them end.
+REQUESTS, TRAFFIC_ENDS = 40, 4000
 EVERYONE = (1 << RANKS) - 1
 
 
@@ -140,7 +142,7 @@ def test_flits_of_an_operation_are_the_accelerators(elements):
 
 
 def settings(rank: int, **fields) -> Traffic:
-    given = dict(slots=4, read_base=0x2800, write_base=0x3000, seed=rank, bytes=24, count=40)
+    given = dict(slots=4, read_base=0x2800, write_base=0x3000, seed=rank, bytes=24, count=REQUESTS)
     return Traffic(**given | fields)
 
 
@@ -163,7 +165,7 @@ def test_flits_of_ordinary_packets_are_not(writes):
         settings(rank, pattern=pattern, writes=writes) for rank, pattern in enumerate(patterns)
     ]
     begin(tenant, traffics)
-    bed.host.wait(4000)
+    bed.host.wait(TRAFFIC_ENDS)
     assert bed.host.read("system", "traffic_done") == EVERYONE
     assert not bed.differences()
     received, sent = [0] * RANKS, [0] * RANKS
@@ -199,16 +201,16 @@ def test_requests_to_a_rank_whose_link_is_down_are_refused_and_counted(target, w
               for rank in range(RANKS)],
     )  # fmt: skip
     traffic.start(bed)
-    host.wait(4000)
+    host.wait(TRAFFIC_ENDS)
     assert host.read("system", "traffic_done") == EVERYONE
     for rank in others:
-        assert host.read(f"rank{rank}", "traffic_errors") == 40
-    assert host.read("switch", "core_refused") == before + 40 * len(others)
+        assert host.read(f"rank{rank}", "traffic_errors") == REQUESTS
+    assert host.read("switch", "core_refused") == before + REQUESTS * len(others)
     assert host.read("switch", "core_dropped") == 0
     # The others go on among themselves while the link comes back.
     among = [
         settings(rank, pattern="hot_spot", target=others[rank == others[0]], writes=128,
-                 count=4000 if rank in others else 0)
+                 count=TRAFFIC_ENDS if rank in others else 0)
         for rank in range(RANKS)
     ]  # fmt: skip
     begin(tenant, among)
