@@ -53,6 +53,7 @@ def test_every_length_to_three_waves(config):
         sweep(bed, [n, 4], n)
 
 
+@pytest.mark.large
 def test_a_sample_of_lengths_in_amaranths_simulator():
     print("seed: codes, repetition")
     bed = system(INQ, "pysim")
@@ -234,7 +235,10 @@ def mixed(rng, config, sizes, formats) -> list[Operation]:
 
 
 @pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("ahead", [False, True], ids=["in turn", "arriving ahead"])
+@pytest.mark.parametrize(
+    "ahead",
+    [False, pytest.param(True, marks=pytest.mark.large)], ids=["in turn", "arriving ahead"],
+)  # fmt: skip
 def test_formats_in_any_order_without_a_reset(seed, ahead):
     """Also empty ones, and ones of a wave and less, whose reads overlap the writes before them."""
     print("seed", seed)

@@ -90,8 +90,8 @@ def check(config: SwitchConfig, engine: str, lengths):
 
 
 SAMPLE = sample()
-#: Rows whose runs cost most.
-COSTLY = sorted(SAMPLE, key=cost)[-6:]
+#: All rows but those whose runs cost least.
+COSTLY = sorted(SAMPLE, key=cost)[6:]
 
 
 def test_the_sample_has_every_value_and_is_small():

@@ -61,7 +61,7 @@ def test_every_length_to_three_waves(config, format, in_place):
         sweep(bed, format, in_place, elements)
 
 
-@pytest.mark.parametrize("format", ["fp16", "bf16"])
+@pytest.mark.parametrize("format", ["fp16", pytest.param("bf16", marks=pytest.mark.large)])
 def test_a_sample_of_lengths_in_amaranths_simulator(format):
     print("seed: elements, in place, bf16")
     bed = system(TINY, "pysim")
@@ -99,7 +99,9 @@ def test_every_length_in_other_shapes(shape):
             sweep(bed, format, bool((elements + number) % 2), elements)
 
 
-@pytest.mark.parametrize("ranks", [2, 5, pytest.param(8, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "ranks", [2, pytest.param(5, marks=pytest.mark.large), pytest.param(8, marks=pytest.mark.long)]
+)
 def test_bit_exact_for_a_number_of_ranks_in_amaranths_simulator(ranks):
     """A sample for every change; all of them in CXXRTL are long."""
     print("seed: elements, in place, bf16")

@@ -225,6 +225,7 @@ def test_an_idle_accelerator_leaves_the_whole_link():
     end(bed, traffics)
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("writes", [0, 256], ids=["a read", "a write"])
 def test_an_idle_accelerator_costs_a_request_nothing(writes):
     """At most a cycle more than where it has never been used, whatever it has done before."""

@@ -89,6 +89,7 @@ def test_an_error_counts_once_at_its_port(kind, response, rank):
         assert counted == dict.fromkeys(errors, 0) | here
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("rank", range(RANKS))
 def test_a_link_that_goes_down_counts_at_its_port(rank):
     tenants = pair()
