@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from cocotb_tests.conftest import DEFAULT_SEED
 from formal.proofs import PROOFS
 from mutation.components import COMPONENTS
-from mutation.sources import imported
+from mutation.sources import imported, imported_files
 
 __all__ = [
     "BENCHES", "DESIGN_TESTS", "EVERYTHING", "FAULTS", "JUNIT", "LONG", "MUTATION", "OF_DESIGN",
-    "PARTS", "PROOF", "ROOT", "ROWS", "RUNS", "UNIT", "Item", "Options", "items",
+    "PARTS", "PROOF", "ROOT", "ROWS", "RUNS", "TOOLS", "UNIT", "Item", "Options", "items",
 ]  # fmt: skip
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -40,11 +40,10 @@ NOTHING_CHOSEN = 5
 
 #: What a result depends on: folders and files below the repository's root.
 OF_PROOFS = ("hdl", "formal")
-OF_BENCHES = ("hdl", "sim/golden", "cocotb_tests")
-OF_MUTATION = (*OF_BENCHES, "formal", "mutation", "tests")
+OF_MUTATION = ("hdl", "sim/golden", "cocotb_tests", "formal", "mutation", "tests")
 OF_DESIGN = ("hdl", "sim", "formal", "tests")
-#: What all tests of the design run on, imported by name or not.
-DESIGN = ("hdl", "sim")
+#: Of hdl/, what makes files and figures of a design: a result depends on what it imports of them.
+TOOLS = ("hdl/build.py", "hdl/building")
 EVERYTHING = (
     *OF_DESIGN, "fpga", "cocotb_tests", "mutation", "regress", "scripts",
     "docs", "README.md", "CHANGELOG.md", "Makefile", ".ci",
@@ -126,10 +125,24 @@ def _pytest(part: str, files: Iterable[Path], *options: str) -> Iterator[Item]:
 
 def _sources(test: Path) -> tuple[str, ...]:
     if test.is_relative_to("cocotb_tests"):
-        return OF_BENCHES
+        benches = [path.relative_to(ROOT) for path in sorted((ROOT / "cocotb_tests").rglob("*.py"))]
+        return (*_hardware(), *_tools(benches), "sim/golden", "cocotb_tests")
     if any(test.is_relative_to(Path("tests", folder)) for folder in DESIGN_TESTS):
-        return tuple(sorted({*DESIGN, *imported(test, ROOT)}))
+        # All of the simulation: its engines and scenarios are not all imported by name.
+        others = {*imported(test, ROOT)} - {"hdl"}
+        return tuple(sorted({*_hardware(), *_tools([test]), "sim", *others}))
     return EVERYTHING
+
+
+def _hardware() -> list[str]:
+    """hdl/ without tools: what every test of the design and every bench depends on."""
+    paths = (path.relative_to(ROOT).as_posix() for path in sorted((ROOT / "hdl").iterdir()))
+    return [path for path in paths if path not in TOOLS and not path.endswith("__pycache__")]
+
+
+def _tools(files: Collection[Path]) -> list[str]:
+    """What `files` import of the tools, however indirectly."""
+    return [name for name in imported_files(files, ROOT) if name.startswith(TOOLS)]
 
 
 def _benches(options: Options) -> Iterator[Item]:

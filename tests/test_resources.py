@@ -95,11 +95,14 @@ def test_parts_count_for_every_rank():
     text = json.dumps(
         {"modules": {name: {"num_cells_by_type": cells} for name, cells in stat.items()}}
     )
-    parts = {"port": ["top.port_0", "top.port_1"], "arithmetic": ["top.arithmetic"]}
+    parts = {
+        "port": ["top.port_0", "top.port_1"], "arithmetic": ["top.arithmetic"], "gone": ["top.gone"]
+    }  # fmt: skip
     assert count(text, parts) == {
         "top": Resources(lut=3),
         "port": Resources(lut=20, ff=14, bram=1),
         "arithmetic": Resources(lut=5, dsp=2),
+        "gone": Resources(),
     }
 
 

@@ -101,8 +101,10 @@ def count(stat: str, parts: Mapping[str, list[str]]) -> dict[str, Resources]:
     inside = {module for named in parts.values() for module in named}
 
     def own(module: str) -> Resources:
-        cells = modules[module]["num_cells_by_type"].items()
-        return count_cells({cell: n for cell, n in cells if cell.lstrip("\\") not in inside})
+        # Yosys drops a part of which nothing is left.
+        cells = modules[module]["num_cells_by_type"] if module in modules else {}
+        own_cells = {cell: n for cell, n in cells.items() if cell.lstrip("\\") not in inside}
+        return count_cells(own_cells)
 
     sizes = {part: Resources().plus(own(named[-1]), len(named)) for part, named in parts.items()}
     return {TOP: own(TOP), **sizes}

@@ -22,6 +22,7 @@ from regress.items import (
     PROOF,
     ROOT,
     RUNS,
+    TOOLS,
     UNIT,
     Item,
     Options,
@@ -140,9 +141,10 @@ def test_a_state_is_that_of_an_items_own_sources(monkeypatch, tmp_path):
     every = {item.name: item.sources for item in items(Options())}
     proof = every["proofs-barrier"]
     design, project = every["long-tests-tests-system-test_links"], every["tests-tests-test_project"]
-    assert {"hdl", "sim", "tests/system/tenancy.py", "tests/system/test_links.py"} < set(design)
+    system = {"tests/system/tenancy.py", "tests/system/test_links.py"}
+    assert {"hdl/stream.py", "sim", *system} < set(design)
     monkeypatch.setattr(runner, "ROOT", tmp_path)
-    for name in ("hdl/a.py", "formal/b.py", "docs/c.md", "pyproject.toml", "constraints.txt"):
+    for name in ("hdl/stream.py", "formal/b.py", "docs/c.md", "pyproject.toml", "constraints.txt"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("x")
     before = {sources: runner.state(sources) for sources in (proof, design, project)}
@@ -154,8 +156,22 @@ def test_a_state_is_that_of_an_items_own_sources(monkeypatch, tmp_path):
     assert changed() == [project]
     (tmp_path / "formal/b.py").write_text("y")
     assert changed() == [proof, project]
-    (tmp_path / "hdl/a.py").write_text("y")
+    (tmp_path / "hdl/stream.py").write_text("y")
     assert changed() == [proof, design, project]
+
+
+def test_of_the_tools_a_result_depends_on_what_it_imports():
+    """Benches make Verilog and count no resources; tests of the design use no tool at all."""
+    every = {item.name: item.sources for item in items(Options())}
+    design, bench = (
+        {name for name in every[item] if name.startswith(TOOLS)}
+        for item in ("tests-tests-system-test_links", "benches-cocotb_tests-test_link")
+    )
+    assert not design
+    assert "hdl/building/verilog.py" in bench
+    assert "hdl/building/breakdown.py" not in bench
+    for sources in every.values():
+        assert "hdl" in sources or {"hdl/switch.py", "hdl/transport"} < set(sources)
 
 
 def test_sources_are_what_a_test_imports(tmp_path):

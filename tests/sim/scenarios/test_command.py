@@ -143,7 +143,7 @@ def test_a_replay_writes_waveforms(capsys):
     assert main(f"--replay {seed} --vcd a.vcd".split()) == 0
     assert "waveforms: a.vcd, cycles" in capsys.readouterr().out
     with open("a.vcd") as file:
-        assert "context0" in file.read(1 << 20)
+        assert "$scope module context_0 $end" in file.read(1 << 20)
     assert main(f"--replay {seed} --vcd b.vcd --vcd-window 100:120".split()) == 0
 
 
