@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +20,12 @@ NOT_LONG = "not long"
 DEFAULT_FOLDER = Path("build") / "cocotb"
 
 
+def _cases(text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number from 1 on, not {text!r}")
+    return int(text)
+
+
 def pytest_addoption(parser):
     group = parser.getgroup("cocotb", "regression on generated Verilog (cocotb_tests)")
     group.addoption(
@@ -28,7 +35,9 @@ def pytest_addoption(parser):
     group.addoption(
         "--seed", type=int, default=DEFAULT_SEED, help="of the first case (default: %(default)s)"
     )
-    group.addoption("--cases", type=int, help="random cases of each test, in place of its own")
+    group.addoption(
+        "--cases", type=_cases, help="random cases of each test, from 1 on, in place of its own"
+    )
     group.addoption(
         "--corrupt-golden",
         action="store_true",

@@ -17,6 +17,7 @@ BENCHES = [
     ("core", FORWARDING, "tb_core"),
     ("core-stub", TINY, "tb_core_stub"),
     ("wave-table", TINY, "tb_wave_table"),
+    ("wave-table", INQ, "tb_wave_table"),  # also golden scales
     ("wave-controller", TINY, "tb_wave_controller"),
     ("write-back", TINY, "tb_write_back"),
     ("reducer", TINY, "tb_reducer"),
@@ -61,7 +62,11 @@ def places(outcome) -> dict[str, list[str]]:
 @pytest.mark.long
 @pytest.mark.simulators("icarus")
 @pytest.mark.parametrize(
-    ("component", "config", "module"), BENCHES, ids=[bench[2] for bench in BENCHES]
+    ("component", "config", "module"),
+    BENCHES,
+    ids=[
+        f"{module}-codes" if "inq8" in config.formats else module for _, config, module in BENCHES
+    ],
 )
 def test_components(simulate, component, config, module):
     check(simulate, component, config, module)
@@ -86,6 +91,6 @@ def test_whole_switch(simulate, module):
 
 def test_every_bench_is_here():
     """A new bench is put above."""
-    known = [module for _, _, module in BENCHES] + WHOLE + WITHOUT_DATA
+    known = {module for _, _, module in BENCHES} | {*WHOLE, *WITHOUT_DATA}
     there = [path.stem for path in Path(__file__).parent.glob("tb_*.py")]
     assert sorted(known) == sorted(there)

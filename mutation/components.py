@@ -440,7 +440,7 @@ COMPONENTS: dict[str, Component] = {
             name="traffic",
             inside="emulated-rank",
             config=FORWARDING,
-            files=_files("traffic/", "checker", "generator", "requester", "sequence"),
+            files=_files("traffic/", "checker", "generator", "requester", "sequence", "words"),
             tests=_tests("traffic/", "generator", "sequence"),
         ),
         Component(

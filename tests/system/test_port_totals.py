@@ -92,7 +92,7 @@ def test_an_error_counts_once_at_its_port(kind, response, rank):
 @pytest.mark.large
 @pytest.mark.parametrize("rank", range(RANKS))
 def test_a_link_that_goes_down_counts_at_its_port(rank):
-    tenants = pair()
+    tenants = pair(config=FORWARDING)
     host = tenants[0].bed.host
     for outages in (1, 2, 3):
         host.write("system", "links_up", EVERYONE & ~(1 << rank))
