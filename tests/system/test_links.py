@@ -1,5 +1,6 @@
 """A link that goes down and comes back ends what needs it with a code, and nothing else."""
 
+import itertools
 import random
 
 import numpy as np
@@ -272,6 +273,40 @@ def test_a_draining_rank_ends_draining_when_its_link_is_reset():
         tenant.expect_flag(rank, operation.epoch, Status.READ_TIMEOUT, BAD)
     assert not tenant.bed.differences()
     run(tenant, other, seed=6)
+
+
+def test_a_rank_may_be_named_again_when_its_flag_has_left():
+    """SYNC: a flag that the link has lost goes once more, and nothing overtakes it.
+
+    Posts at each cycle around the link's coming back: LINK_DOWN, then DRAINING, then OK.
+    """
+    tenant, other = two()
+    bed, codes = tenant.bed, []
+    bed.set_memory(BAD, latency=2, write_latency=200, jitter=0, stalls={})  # lost unanswered
+    for delay in range(80, 110):
+        operation, aborts = begin(tenant, delay, elements=40)
+        word = flag_word(operation.epoch, Status.OK, 0, context=tenant.context)
+        end = bed.cycle + COMES_BACK
+        while flag(tenant, BAD) != word:
+            assert bed.cycle < end, bed.state()
+            bed.host.wait(5)
+        bed.host.wait(20)
+        cut(bed, BAD)
+        bed.host.wait(5)
+        carry(bed, EVERYONE)
+        assert tenant.wait(), bed.state()
+        bed.host.wait(delay)
+        codes.append(tenant.post(tenant.operation(values(1)))[0])
+        mend(tenant, other)
+        assert flag(tenant, BAD) == word
+        assert tenant.read("aborts") == aborts
+        if codes[-1] is Status.OK:
+            tenant.write("abort", 1)
+            assert ended(tenant, aborts + 1)
+        tenant.posted.clear()
+        bed.host.epochs[tenant.context] = tenant.read("epoch")
+    order = (Status.LINK_DOWN, Status.DRAINING, Status.OK)
+    assert [code for code, _ in itertools.groupby(codes)] == list(order), codes
 
 
 def test_members_that_post_are_told_at_once():
