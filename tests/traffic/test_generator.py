@@ -50,7 +50,7 @@ class Network:
         config, traffic = self.config, self.traffic
         owner, local = divmod(header["address"], config.map_window_bytes)
         write = header["message_class"] == MessageClass.WRITE_DATA.value
-        assert (header["source"], header["inc"]) == (RANK, 0)
+        assert (header["source"], header["destination"], header["inc"]) == (RANK, owner, 0)
         content = golden.data(
             local, traffic.bytes, writer=RANK, owner=owner, seed=traffic.seed
         ).tobytes()
