@@ -275,12 +275,13 @@ def test_a_draining_rank_ends_draining_when_its_link_is_reset():
     run(tenant, other, seed=6)
 
 
-def test_a_rank_may_be_named_again_when_its_flag_has_left():
+@pytest.mark.parametrize("who", range(CONTEXTS))
+def test_a_rank_may_be_named_again_when_its_flag_has_left(who):
     """SYNC: a flag that the link has lost goes once more, and nothing overtakes it.
 
     Posts at each cycle around the link's coming back: LINK_DOWN, then DRAINING, then OK.
     """
-    tenant, other = two()
+    tenant, other = two(first=who)
     bed, codes = tenant.bed, []
     bed.set_memory(BAD, latency=2, write_latency=200, jitter=0, stalls={})  # lost unanswered
     for delay in range(80, 110):
