@@ -13,10 +13,10 @@ from .systems import AWKWARD, Operation, random_bits, run_queue, system, tiny, v
 from .test_lengths import SHAPES, lengths, sweep
 from .test_timing import disturbed_runs
 
-#: A model of its own; of the accelerator alone with slices, the fast share has tests.
+# They need a model of their own; `make test` has the accelerator alone with slices.
 pytestmark = pytest.mark.large
 SLICED = tiny(register_slices="all")
-#: Lengths that are looked at in the fast share: each n-th, which meets every remainder of a flit.
+#: Lengths that are looked at where not all are: each n-th, which meets every remainder of a flit.
 EACH = 7
 #: Cycles by which the closed form may miss a run.
 TOLERANCE = 2
